@@ -1,0 +1,1 @@
+"""Manifest to lock to image."""

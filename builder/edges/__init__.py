@@ -1,0 +1,1 @@
+"""Where builder meets disk and console."""

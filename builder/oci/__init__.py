@@ -1,0 +1,1 @@
+"""The OCI image format: reading, stacking, writing and checking."""

@@ -1,0 +1,55 @@
+"""What the core asks of the outside: a place images come from, and a store of blobs.
+
+Two small Protocols, used by resolving, reading layers, picking and assembling. Their classes stand
+in builder/edges/: layout.py (OCI layout) and store.py (blob store).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from builder.digest import Digest
+    from builder.oci.model import Descriptor
+
+
+class ImageSource(Protocol):
+    """One place that images come from."""
+
+    @property
+    def place(self) -> str:
+        """The source as an error names it, such as `oci:examples/lab/images/base`."""
+
+    def roots(self) -> tuple[Descriptor, ...]:
+        """What the source offers at the top: indexes or manifests; sorted by digest."""
+
+    def document(self, digest: Digest, *, media_type: str) -> bytes:
+        """The raw bytes of a manifest, index or config, checked against the digest.
+
+        Raises MissingBlobError, TruncatedBlobError or DigestMismatchError (builder/oci/errors.py).
+        """
+
+    def open_blob(self, descriptor: Descriptor) -> AbstractContextManager[Iterator[bytes]]:
+        """The stored bytes of a blob in chunks of at most 1 MiB, not yet checked by anyone."""
+
+
+class Blobs(Protocol):
+    """A content-addressed store of bytes."""
+
+    def has(self, digest: Digest) -> bool:
+        """Whether the blob is here."""
+
+    def read(self, digest: Digest) -> bytes:
+        """All bytes of a small blob, checked; MissingBlobError if it is not here."""
+
+    def chunks(self, digest: Digest) -> Iterator[bytes]:
+        """The bytes of a blob in chunks of at most 1 MiB."""
+
+    def put(self, chunks: Iterable[bytes], *, expected: Digest | None = None) -> Digest:
+        """Store bytes and return their digest.
+
+        Raises DigestMismatchError, and keeps nothing, when the digest is not `expected`.
+        """

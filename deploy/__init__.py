@@ -1,0 +1,1 @@
+"""Lock to nodes that serve."""

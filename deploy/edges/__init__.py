@@ -1,0 +1,1 @@
+"""Where deploy meets ssh, engines and sockets."""

@@ -1,0 +1,1 @@
+"""Nodes on this machine: namespaces, each with its own engine, sshd and RoCE devices in sysfs."""
