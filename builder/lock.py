@@ -1,17 +1,17 @@
 """The models of lockfile.json: the resolved state, written only by `inv lock`.
 
 Asked and resolved stand side by side. No timestamps, host names or machine paths. The text is
-canonical: keys in the order of these models, two spaces, one line per leaf object in a list, a
+canonical (builder/lockfile.py): keys in the order of these models, two spaces, one line per leaf object in a list, a
 newline at the end; so equal locks are equal bytes and a reviewer's diff is made of whole facts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from builder.manifest import AbsolutePath, DigestText, Mode
+from builder.manifest import AbsolutePath, ConfigChanges, DigestText, Mode
 
 if TYPE_CHECKING:
     from builder.digest import Digest
@@ -45,7 +45,7 @@ class LockedDir(Record):
     """A directory of the base above something we write: its own attributes, emitted again."""
 
     path: AbsolutePath
-    mode: Mode | Annotated[str, Field(pattern=r"^[0-7]{4}$")]
+    mode: DirMode
     uid: int
     gid: int
     mtime: int
@@ -114,7 +114,11 @@ class LockedFile(Record):
 
 
 class LockedImage(Record):
-    """Everything that determines the hybrid image."""
+    """Everything that determines the hybrid image.
+
+    `changes` are the changes asked of the base's configuration; `entrypoint` and `workdir` are what
+    comes of them together with the base's own.
+    """
 
     platform: str
     epoch: int
@@ -124,6 +128,7 @@ class LockedImage(Record):
     tables: tuple[LockedTable, ...]
     files: tuple[LockedFile, ...]
     whiteouts: tuple[AbsolutePath, ...]
+    changes: ConfigChanges
     entrypoint: tuple[str, ...]
     workdir: str
     vllm_version: str

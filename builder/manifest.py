@@ -1,8 +1,7 @@
 """The models of cluster.toml: the wanted state, as people write it.
 
 Text enters here, so these are pydantic models (frozen, no extra keys, strict). Rules that need more
-than one field stand in builder/rules.py; reading the file and finding
-lines in builder/edges/files.py.
+than one field stand in builder/rules.py; reading the file in builder/edges/files.py.
 """
 
 from __future__ import annotations
@@ -19,8 +18,30 @@ from pydantic import (
     StringConstraints,
 )
 
-from builder.digest import Digest, parse_digest
-from builder.oci.model import Platform
+from builder.digest import Digest, canonical_json, digest_bytes
+from builder.values import (
+    AbsolutePath,
+    Address,
+    ArgName,
+    Deadline,
+    DigestText,
+    Environment,
+    Expected,
+    Hca,
+    Mode,
+    Name,
+    Netdev,
+    PackageName,
+    PlatformText,
+    Port,
+    Positive,
+    RelativePath,
+    RepoName,
+    Revision,
+    SourceText,
+    Text,
+    sorted_table,
+)
 
 
 class Section(BaseModel):
@@ -29,42 +50,16 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def _platform(text: str) -> str:
-    Platform.parse(text)
-    return text
-
-
-def _absolute(path: str) -> str:
-    if not path.startswith("/") or ".." in path.split("/") or path != path.rstrip("/"):
-        raise ValueError("an absolute path without '..' and without a '/' at the end")  # noqa: EM101, TRY003
-    return path
-
-
-def _relative(path: str) -> str:
-    parts = path.split("/")
-    if path.startswith("/") or not path or ".." in parts or "" in parts:
-        raise ValueError("a relative path without '..', empty parts or a '/' at the end")  # noqa: EM101, TRY003
-    return path
-
-
 def _float_as_text(value: object) -> object:
     """Floats become their shortest text, so that canonical JSON never meets one."""
     return repr(value) if isinstance(value, float) else value
 
 
-DigestText = Annotated[Digest, AfterValidator(parse_digest)]
-PlatformText = Annotated[str, AfterValidator(_platform)]
-AbsolutePath = Annotated[str, AfterValidator(_absolute)]
-RelativePath = Annotated[str, AfterValidator(_relative)]
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
-Mode = Annotated[str, StringConstraints(pattern=r"^0[0-7]{3}$")]
-Revision = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Port = Annotated[int, Field(ge=1, le=65535)]
-Positive = Annotated[int, Field(ge=1)]
-Deadline = Annotated[int, Field(ge=1, le=86_400)]
-ArgValue = Annotated[str | int | bool, BeforeValidator(_float_as_text)]
-KernelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,63}$")]
+ArgValue = Annotated[
+    str | int | bool,
+    BeforeValidator(_float_as_text, json_schema_input_type=str | int | float | bool),
+    Expected("text, a number, true or false"),
+]
 
 
 class Source(Section):
@@ -73,58 +68,65 @@ class Source(Section):
     `digest` is the digest of an index or of one platform's manifest.
     """
 
-    source: Annotated[str, StringConstraints(min_length=1)]
+    source: SourceText
     digest: DigestText | None = None
 
 
 class Graft(Section):
     """Whole files out of a donor, located inside a Python package of both images."""
 
-    donor: str
-    package: PackageName
-    files: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
+    donor: str = Field(description="the donor's name in [image.donors]")
+    package: PackageName = Field(description="the package to look in, such as vllm")
+    files: Annotated[tuple[RelativePath, ...], Field(min_length=1)] = Field(
+        description="files of the package, relative to its folder"
+    )
 
 
 class Register(Section):
     """Entries added to a dict literal of a module, by syntax tree."""
 
-    package: PackageName
-    file: RelativePath
-    table: PackageName
+    package: PackageName = Field(description="the package to look in, such as vllm")
+    file: RelativePath = Field(description="the module, relative to the package's folder")
+    table: PackageName = Field(description="the name the dict is assigned to in the module")
     entries: Annotated[
-        dict[str, Annotated[tuple[str, str], Field(description="[module, class]")]],
+        dict[Text, Annotated[tuple[Text, Text], Field(description="[module, class]")]],
+        AfterValidator(sorted_table),
         Field(min_length=1),
-    ]
+    ] = Field(description="architecture = [module, class]")
 
 
 class OwnFile(Section):
     """One of our own files, read as bytes from beside the manifest."""
 
-    source: RelativePath
-    target: AbsolutePath
+    source: RelativePath = Field(description="the file, relative to the manifest's folder")
+    target: AbsolutePath = Field(description="where it stands in the image")
     mode: Mode = "0644"
 
 
 class ConfigChanges(Section):
     """Changes to the base's image configuration; what is unset stays the base's."""
 
-    entrypoint: tuple[str, ...] | None = None
-    cmd: tuple[str, ...] | None = None
-    env: dict[str, str] = {}
+    entrypoint: tuple[Text, ...] | None = None
+    cmd: tuple[Text, ...] | None = None
+    env: Environment = {}
     workdir: AbsolutePath | None = None
-    user: str | None = None
+    user: Text | None = None
 
 
 class ImageSection(Section):
     """How the hybrid image is assembled."""
 
     platform: PlatformText
-    epoch: Annotated[int, Field(ge=0, le=2**33 - 1)] | None = Field(
+    epoch: (
+        Annotated[int, Field(ge=0, le=2**33 - 1), Expected("Unix time in whole seconds")] | None
+    ) = Field(
         default=None,
         description="Unix time, in seconds, of every file we add; unset = the base's own `created`",
     )
-    base: Source
-    donors: dict[Name, Source] = {}
+    base: Source = Field(description="the image everything else is added to")
+    donors: Annotated[dict[Name, Source], AfterValidator(sorted_table)] = Field(
+        default={}, description="images that files are taken from, by a name of your choice"
+    )
     grafts: tuple[Graft, ...] = Field(default=(), alias="graft")
     registers: tuple[Register, ...] = Field(default=(), alias="register")
     files: tuple[OwnFile, ...] = Field(default=(), alias="file")
@@ -134,13 +136,15 @@ class ImageSection(Section):
 class VllmSection(Section):
     """The vLLM that the assembled image must contain."""
 
-    version: Annotated[str, StringConstraints(min_length=1)]
+    version: Text = Field(
+        description="what the installed package's metadata and /version both must say"
+    )
 
 
 class ModelSection(Section):
     """The model: from the Hub at a commit, or our own files; and where it stands on the nodes."""
 
-    repo: Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
+    repo: RepoName | None = None
     revision: Revision | None = None
     files: RelativePath | None = Field(
         default=None, description="a folder beside the manifest that holds the model's files"
@@ -151,27 +155,37 @@ class ModelSection(Section):
 class ServeSection(Section):
     """How vLLM is started and reached."""
 
-    launcher: Literal["native"] = "native"
-    tensor_parallel: Positive
-    pipeline_parallel: Positive = 1
-    host: IPv4Address = IPv4Address("0.0.0.0")  # noqa: S104 - vLLM's own default; a server is for its network
-    port: Port = 8000
-    master_port: Port = 29501
-    node_script: str | None = Field(
+    launcher: Literal["native"] = Field(
+        default="native", description="vLLM's own multi-node start (--nnodes)"
+    )
+    tensor_parallel: Positive = Field(description="ranks that split every layer between them")
+    pipeline_parallel: Positive = Field(
+        default=1, description="stages that split the layers between them"
+    )
+    host: Address = Field(
+        default=IPv4Address("0.0.0.0"),  # noqa: S104 - vLLM's own default; a server is for its network
+        description="the address the API listens on, at the head",
+    )
+    port: Port = Field(default=8000, description="the port of the API")
+    master_port: Port = Field(default=29501, description="the port where the ranks meet")
+    node_script: Text | None = Field(
         default=None,
         description="the base's launcher script, argv[0] of every container; "
         "a relative path starts at the image's working directory",
     )
-    args: dict[str, ArgValue] = {}
-    start_timeout_s: Deadline = 1800
-    completion_timeout_s: Deadline = 60
+    args: Annotated[dict[ArgName, ArgValue], AfterValidator(sorted_table)] = Field(
+        default={},
+        description="vLLM's own options; true is a bare flag, false leaves the option out",
+    )
+    start_timeout_s: Deadline = Field(default=1800, description="until the API must answer")
+    completion_timeout_s: Deadline = Field(default=60, description="for one short completion")
 
 
 class Mount(Section):
     """A bind mount from the node into the container."""
 
-    source: AbsolutePath
-    target: AbsolutePath
+    source: AbsolutePath = Field(description="a path on the node")
+    target: AbsolutePath = Field(description="the path in the container")
     read_only: bool = True
 
 
@@ -179,29 +193,36 @@ class ContainerSection(Section):
     """What a container may use of its node; as little as serving needs."""
 
     mounts: tuple[Mount, ...] = ()
-    env: dict[str, str] = {}
+    env: Environment = Field(default={}, description="variables that are the same on every node")
     gpus: Literal["all", "none"] = "all"
     devices: tuple[AbsolutePath, ...] = ("/dev/infiniband",)
-    shm_gib: Positive = 16
+    shm_gib: Positive = Field(default=16, description="size of /dev/shm in GiB")
 
 
 class Twin(Section):
     """The other PCIe half of the fabric port: its own netdev, its own subnet."""
 
-    address: IPv4Address
-    netdev: KernelName
+    address: Address
+    netdev: Netdev
 
 
 class Fabric(Section):
     """The RoCE side of a node. `hcas` lists the RDMA devices, the one of `netdev` first."""
 
-    address: IPv4Address
-    netdev: KernelName
-    hcas: Annotated[tuple[KernelName, ...], Field(min_length=1)]
+    address: Address = Field(description="the node's address on the fabric")
+    netdev: Netdev = Field(description="the interface that has the address")
+    hcas: Annotated[tuple[Hca, ...], Field(min_length=1)] = Field(
+        description="RDMA devices, the one of `netdev` first; both halves of the port for its "
+        "full rate"
+    )
     twin: Twin | None = None
-    prefix_bits: Annotated[int, Field(ge=8, le=30)] = 24
-    mtu: Annotated[int, Field(ge=1280, le=9978)] = 9000
-    rate_gbit_s: Positive = 200
+    prefix_bits: Annotated[
+        int, Field(ge=8, le=30), Expected("a prefix length: a whole number from 8 to 30")
+    ] = 24
+    mtu: Annotated[
+        int, Field(ge=1280, le=9978), Expected("bytes: a whole number from 1280 to 9978")
+    ] = 9000
+    rate_gbit_s: Positive = Field(default=200, description="what the port must report, in Gbit/s")
 
     @property
     def addresses(self) -> tuple[IPv4Address, ...]:
@@ -222,11 +243,17 @@ class Node(Section):
     """One machine. Its place in the list is its node rank; rank 0 is the head."""
 
     name: Name
-    ssh: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.@:%-]+$", min_length=1)]
+    ssh: Annotated[
+        str,
+        StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@:%-]*$"),
+        Expected("an ssh destination, such as me@spark-a.example"),
+    ]
     fabric: Fabric | None = None
-    model_path: AbsolutePath | None = None
+    model_path: AbsolutePath | None = Field(
+        default=None, description="the model's folder on this node, when it is not [model].path"
+    )
     docker_socket: AbsolutePath = "/var/run/docker.sock"
-    env: dict[str, str] = {}
+    env: Environment = Field(default={}, description="variables of this node's container alone")
 
 
 class SshSection(Section):
@@ -242,15 +269,17 @@ class SshSection(Section):
 class ClusterManifest(Section):
     """All of cluster.toml."""
 
-    schema_version: Literal[1] = Field(alias="schema")
-    name: Name
+    schema_version: Literal[1] = Field(alias="schema", description="version of this file's format")
+    name: Name = Field(description="names the containers and the image on the nodes")
     image: ImageSection
     vllm: VllmSection
     model: ModelSection
     serve: ServeSection
     container: ContainerSection = ContainerSection()
     ssh: SshSection = SshSection()
-    nodes: Annotated[tuple[Node, ...], Field(min_length=1)]
+    nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = Field(
+        description="the machines; the order is the node rank, and the first is the head"
+    )
 
     @property
     def head(self) -> Node:
@@ -270,3 +299,12 @@ class ClusterManifest(Section):
     def model_path(self, node: Node) -> str:
         """Where the model stands on a node, as an absolute path."""
         return node.model_path or self.model.path
+
+
+def cluster_digest(manifest: ClusterManifest) -> Digest:
+    """The digest of the canonical manifest: every value, defaults too; no comment, no layout.
+
+    Defaults count because they decide what runs: a sparklock with another default makes the
+    lock stale instead of silently meaning something else.
+    """
+    return digest_bytes(canonical_json(manifest.model_dump(mode="json", by_alias=True)))
