@@ -1,8 +1,9 @@
 """The models of lockfile.json: the resolved state, written only by `inv lock`.
 
 Asked and resolved stand side by side. No timestamps, host names or machine paths. The text is
-canonical (builder/lockfile.py): keys in the order of these models, two spaces, one line per leaf object in a list, a
-newline at the end; so equal locks are equal bytes and a reviewer's diff is made of whole facts.
+canonical (builder/lockfile.py): keys in the order of these models, two spaces, one line per leaf
+object in a list, a newline at the end; so equal locks are equal bytes and a reviewer's diff is made
+of whole facts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from builder.manifest import AbsolutePath, ConfigChanges, DigestText, Mode
+from builder.manifest import ConfigChanges
+from builder.values import AbsolutePath, DigestText, DirMode, Mode
 
 if TYPE_CHECKING:
     from builder.digest import Digest
