@@ -1,0 +1,334 @@
+"""The image part of a lock: what is picked, edited, added and hidden, proven to close."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from builder.assembly import edited, steps_by_target
+from builder.digest import digest_bytes
+from builder.errors import BuildError, Message
+from builder.graft.closure import ClosureInputs, OurFile, check_closure
+from builder.graft.commands import Launch
+from builder.graft.errors import ClosureError
+from builder.graft.packages import PackageRoot, find_package
+from builder.graft.pick import Pick, pick
+from builder.graft.tables import edit_table
+from builder.lock import (
+    LockedBase,
+    LockedDir,
+    LockedDonor,
+    LockedEntry,
+    LockedFile,
+    LockedImage,
+    LockedLayer,
+    LockedPick,
+    LockedTable,
+    ModelFile,
+)
+from builder.oci.assemble import epoch_of, parent_dirs, resolve_destination, stale_pyc
+from builder.oci.model import Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from builder.digest import Digest
+    from builder.manifest import ClusterManifest, Source
+    from builder.oci.select import Selected
+    from builder.oci.tar import TarEntry
+    from builder.oci.tree import ImageTree
+    from builder.sources import Blobs
+
+DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""What a container gets when the image sets no PATH (Docker's default)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A manifest together with what it points to in the repository.
+
+    `own_files` are the [[image.file]] sources, whose bytes are in the blob store already;
+    `model_files` the files of the model's folder. `place` turns a location such as
+    `image.graft[0]` into the text of an error's place.
+    """
+
+    manifest: ClusterManifest
+    cluster_digest: Digest
+    place: Callable[[str], str]
+    own_files: Mapping[str, ModelFile] = field(default_factory=dict)
+    model_files: tuple[ModelFile, ...] = ()
+    architectures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadImage:
+    """An image that was read whole: what it is, and its tree."""
+
+    selected: Selected
+    tree: ImageTree
+
+
+class MissingModuleError(BuildError):
+    """A module whose table is to be edited is not in the base, or is no regular file."""
+
+    def __init__(self, place: str, path: str) -> None:
+        super().__init__()
+        self.place = place
+        self.path = path
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message that names the register entry and the path."""
+        return (
+            Message(
+                place=self.place,
+                what="the module to edit is not in the base",
+                expected=f"a regular file /{self.path}",
+                found="nothing of that name, or not a regular file",
+                remedy="correct `file`, which is relative to the package, or use another base",
+            ),
+        )
+
+
+class Hybrid:
+    """What a manifest makes of a base and its donors, once they were read."""
+
+    def __init__(
+        self, wanted: Wanted, base: ReadImage, donors: Mapping[str, ReadImage], blobs: Blobs
+    ) -> None:
+        self._wanted = wanted
+        self._section = wanted.manifest.image
+        self._base = base
+        self._donors = donors
+        self._blobs = blobs
+
+    def locked(self) -> LockedImage:
+        """The image part of the lock, whose image closes.
+
+        Raises ClosureError with everything that would fail in a container, PickError, TableError,
+        MissingModuleError, and what find_package and resolve_destination raise.
+        """
+        config = self._base.selected.image.config
+        place = self._wanted.place("image.base")
+        epoch = self._section.epoch
+        if epoch is None:
+            epoch = epoch_of(config, place=place)
+        picks, tables, files = self._picks(), self._tables(), self._files()
+        self._require_closed(picks, tables, files)
+        targets = [
+            *(item.target for item in picks),
+            *(item.target for item in files),
+            *(path.lstrip("/") for path in _changed(tables)),
+        ]
+        hidden = stale_pyc(self._base.tree, targets)
+        dirs = parent_dirs(self._base.tree, (*targets, *hidden), epoch=epoch)
+        return LockedImage(
+            platform=self._section.platform,
+            epoch=epoch,
+            base=_locked_base(self._section.base, self._base.selected, dirs),
+            donors=tuple(
+                _locked_donor(name, self._section.donors[name], read.selected)
+                for name, read in sorted(self._donors.items())
+            ),
+            picks=tuple(_locked_pick(item) for item in picks),
+            tables=tables,
+            files=tuple(item.locked() for item in files),
+            whiteouts=tuple(f"/{path}" for path in hidden),
+            changes=self._section.config,
+            entrypoint=self._entrypoint(),
+            workdir=self._workdir(),
+            vllm_version=self._wanted.manifest.vllm.version,
+        )
+
+    def _root(self, package: str) -> PackageRoot:
+        return find_package(self._base.tree, package, image="base")
+
+    def _picks(self) -> tuple[Pick, ...]:
+        found: list[Pick] = []
+        for index, graft in enumerate(self._section.grafts):
+            donor = self._donors[graft.donor].tree
+            place = self._wanted.place(f"image.graft[{index}]")
+            for item in pick(donor, graft, self._root(graft.package), place=place):
+                target = resolve_destination(self._base.tree, item.target)
+                found.append(replace(item, target=target))
+        return tuple(sorted(found, key=lambda item: item.target))
+
+    def _tables(self) -> tuple[LockedTable, ...]:
+        """One record per edit; edits of one module follow each other, each on the one before."""
+        data: dict[str, bytes] = {}
+        found: list[LockedTable] = []
+        for index, register in enumerate(self._section.registers):
+            path = self._base.tree.resolve(self._root(register.package).file(register.file))
+            entry = self._base.tree.get(path)
+            if entry is None or entry.content is None:
+                raise MissingModuleError(self._wanted.place(f"image.register[{index}]"), path)
+            before = data.get(path) or self._blobs.read(entry.content)
+            edit = edit_table(
+                before, register.entries, table=register.table, place=f"base: /{path}"
+            )
+            data[path] = edit.after
+            found.append(
+                LockedTable(
+                    target=f"/{path}",
+                    table=register.table,
+                    mode=_mode(entry.mode),
+                    before=digest_bytes(before),
+                    after=digest_bytes(edit.after),
+                    entries=tuple(
+                        LockedEntry(key=item.key, value=item.value, state=item.state)
+                        for item in edit.entries
+                    ),
+                )
+            )
+        return tuple(sorted(found, key=lambda table: table.target))
+
+    def _files(self) -> tuple[_OwnFile, ...]:
+        found = [
+            _OwnFile(
+                target=resolve_destination(self._base.tree, file.target.lstrip("/")),
+                source=file.source,
+                mode=int(file.mode, 8),
+                size_bytes=self._wanted.own_files[file.source].size_bytes,
+                content=self._wanted.own_files[file.source].digest,
+            )
+            for file in self._section.files
+        ]
+        return tuple(sorted(found, key=lambda file: file.target))
+
+    def _require_closed(
+        self,
+        picks: tuple[Pick, ...],
+        tables: tuple[LockedTable, ...],
+        files: tuple[_OwnFile, ...],
+    ) -> None:
+        manifest = self._wanted.manifest
+        modules = {
+            target: (int(steps[0].mode, 8), edited(steps, self._blobs))
+            for target, steps in steps_by_target(tables)
+        }
+        findings = check_closure(
+            ClosureInputs(
+                base=self._base.tree,
+                read=self._blobs.read,
+                launch=Launch(
+                    entrypoint=self._entrypoint(),
+                    workdir=self._workdir(),
+                    path=self._environment().get("PATH", DEFAULT_PATH),
+                    node_script=manifest.serve.node_script,
+                    mounts=tuple(mount.target for mount in manifest.container.mounts),
+                    platform=Platform.parse(self._section.platform),
+                ),
+                vllm_version=manifest.vllm.version,
+                picks=picks,
+                tables=tuple(
+                    OurFile(target.lstrip("/"), mode, data)
+                    for target, (mode, data) in modules.items()
+                ),
+                files=tuple(
+                    OurFile(file.target, file.mode, self._blobs.read(file.content))
+                    for file in files
+                ),
+                registers=self._section.registers,
+                architectures=self._wanted.architectures,
+                donors={name: read.tree for name, read in self._donors.items()},
+            )
+        )
+        if findings:
+            raise ClosureError(findings)
+
+    def _entrypoint(self) -> tuple[str, ...]:
+        asked = self._section.config.entrypoint
+        own = self._base.selected.image.config.container.get("Entrypoint")
+        return tuple(own or ()) if asked is None else asked
+
+    def _workdir(self) -> str:
+        own = self._base.selected.image.config.container.get("WorkingDir")
+        return self._section.config.workdir or own or "/"
+
+    def _environment(self) -> dict[str, str]:
+        own = self._base.selected.image.config.container.get("Env") or ()
+        pairs = (item.partition("=") for item in own)
+        return {key: value for key, _, value in pairs} | self._section.config.env
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnFile:
+    """One of our own files; `target` is a tree path."""
+
+    target: str
+    source: str
+    mode: int
+    size_bytes: int
+    content: Digest
+
+    def locked(self) -> LockedFile:
+        """The file as the lock says it."""
+        return LockedFile(
+            source=self.source,
+            target=f"/{self.target}",
+            mode=_mode(self.mode),
+            size_bytes=self.size_bytes,
+            digest=self.content,
+        )
+
+
+def _changed(tables: tuple[LockedTable, ...]) -> tuple[str, ...]:
+    """The modules that the edits change, by absolute path."""
+    return tuple(
+        target for target, steps in steps_by_target(tables) if steps[0].before != steps[-1].after
+    )
+
+
+def _mode(mode: int) -> str:
+    return f"{mode & 0o7777:04o}"
+
+
+def _locked_base(source: Source, selected: Selected, dirs: Iterable[TarEntry]) -> LockedBase:
+    image = selected.image
+    return LockedBase(
+        asked=source.source,
+        index_digest=selected.index_digest,
+        manifest_digest=image.manifest.descriptor.digest,
+        config_digest=image.config.digest,
+        layers=tuple(
+            LockedLayer(
+                digest=layer.descriptor.digest,
+                size_bytes=layer.descriptor.size_bytes,
+                media_type=layer.descriptor.media_type,
+                diff_id=layer.diff_id,
+            )
+            for layer in image.layers
+        ),
+        dirs=tuple(
+            LockedDir(
+                path=f"/{item.path}",
+                mode=_mode(item.mode),
+                uid=item.uid,
+                gid=item.gid,
+                mtime=item.mtime,
+            )
+            for item in sorted(dirs, key=lambda item: item.path)
+        ),
+    )
+
+
+def _locked_donor(name: str, source: Source, selected: Selected) -> LockedDonor:
+    return LockedDonor(
+        name=name,
+        asked=source.source,
+        index_digest=selected.index_digest,
+        manifest_digest=selected.image.manifest.descriptor.digest,
+        config_digest=selected.image.config.digest,
+    )
+
+
+def _locked_pick(item: Pick) -> LockedPick:
+    return LockedPick(
+        donor=item.donor,
+        source=f"/{item.source}",
+        target=f"/{item.target}",
+        layer=item.layer,
+        size_bytes=item.size_bytes,
+        mode=_mode(item.mode),
+        digest=item.content,
+    )
