@@ -1,0 +1,273 @@
+"""The actions a plan is made of, and the plan itself: values that say what, where and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from builder.digest import JsonValue
+    from builder.lock import ModelFile
+    from deploy.launch import ContainerSpec
+    from deploy.wanted import WantedImage
+
+
+class Phase(Enum):
+    """What the nodes do at the same time; a phase begins when every node has ended the one before.
+
+    Up to and with CREATE the old pair serves. After CONFIRM the new one does: nothing is undone.
+    """
+
+    CLEAR = "clear what an interrupted deploy left"
+    PREPARE = "bring model and image"
+    CREATE = "create the new containers"
+    STOP = "stop the old pair"
+    PLACE = "put the model in place"
+    START_WORKERS = "start the workers"
+    START_HEAD = "start the head"
+    CONFIRM = "wait for a completion"
+    ACCEPT = "accept the new pair"
+    REMOVE = "remove the old pair"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One change on one node, and why it is needed."""
+
+    node: str
+    reason: str
+
+    @property
+    def what(self) -> str:
+        """The change in a few words, such as `pull image sparklock/lab:0123456789ab`."""
+        raise NotImplementedError
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The action as a JSON object."""
+        return {"node": self.node, "what": self.what, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class SendModel(Action):
+    """Bring model files to a node, beside their place; nothing that is in use changes yet."""
+
+    folder: str
+    files: tuple[ModelFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """What has to travel, at most."""
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def what(self) -> str:
+        """Number and size of the files."""
+        return f"send model: {_files(len(self.files))}, {size_text(self.size_bytes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PullImage(Action):
+    """Let a node's engine pull the locked image, by digest, from us."""
+
+    image: WantedImage
+
+    @property
+    def what(self) -> str:
+        """The image's tag; the engine fetches only the layers that it lacks."""
+        return f"pull image {self.image.reference}"
+
+
+@dataclass(frozen=True, slots=True)
+class TagImage(Action):
+    """Give an image that is there its tag, which also keeps it from being pruned."""
+
+    image: WantedImage
+
+    @property
+    def what(self) -> str:
+        """The tag."""
+        return f"tag image {self.image.reference}"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateContainer(Action):
+    """Create one rank's container under its trial name, without starting it."""
+
+    name: str
+    spec: ContainerSpec
+    labels: tuple[tuple[str, str], ...]
+
+    @property
+    def what(self) -> str:
+        """The container's name."""
+        return f"create {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class StopContainer(Action):
+    """Stop a container of the old pair; it can be started again."""
+
+    name: str
+
+    @property
+    def what(self) -> str:
+        """The container's name."""
+        return f"stop {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceModel(Action):
+    """Move sent model files to their place; `replaced` are paths where another file stands now."""
+
+    folder: str
+    files: tuple[ModelFile, ...]
+    replaced: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        """Number of files and the folder."""
+        return f"place model: {_files(len(self.files))} in {self.folder}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainer(Action):
+    """Start a container."""
+
+    name: str
+
+    @property
+    def what(self) -> str:
+        """The container's name."""
+        return f"start {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm(Action):
+    """Wait until the head answers a real completion, watching every rank."""
+
+    ranks: tuple[tuple[str, str], ...]
+    """(node, container name), head first."""
+
+    @property
+    def what(self) -> str:
+        """What is asked."""
+        return "ask for a completion"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptContainer(Action):
+    """Give a confirmed container its final name; the trial name is what says `not confirmed`."""
+
+    name: str
+    final_name: str
+
+    @property
+    def what(self) -> str:
+        """The final name."""
+        return f"accept {self.final_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveContainer(Action):
+    """Remove a container, running or not."""
+
+    name: str
+
+    @property
+    def what(self) -> str:
+        """The container's name."""
+        return f"remove {self.name}"
+
+
+AnyAction: TypeAlias = (
+    SendModel
+    | PullImage
+    | TagImage
+    | CreateContainer
+    | StopContainer
+    | PlaceModel
+    | StartContainer
+    | Confirm
+    | AcceptContainer
+    | RemoveContainer
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Actions of one phase; on one node in this order, on different nodes at the same time."""
+
+    phase: Phase
+    actions: tuple[AnyAction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What has to be done, in order; nothing when the nodes are as wanted.
+
+    `generation` is the one that serves afterwards. `restore` names the containers, as
+    (node, container name) and head first, that have to run again if the plan fails.
+    """
+
+    generation: int
+    steps: tuple[Step, ...]
+    restore: tuple[tuple[str, str], ...]
+
+    @property
+    def actions(self) -> tuple[AnyAction, ...]:
+        """All actions in order."""
+        return tuple(action for step in self.steps for action in step.actions)
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.steps
+
+    def text(self) -> str:
+        """The plan as lines of plain text, a paragraph a phase."""
+        if self.up_to_date:
+            return f"up to date: generation {self.generation} runs as locked"
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        node_width = max(len(action.node) for action in self.actions)
+        what_width = max(len(action.what) for action in self.actions)
+        for step in self.steps:
+            yield step.phase.value
+            for action in step.actions:
+                what = f"{action.what:{what_width}}  ({action.reason})"
+                yield f"  {action.node:{node_width}}  {what}"
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The plan as a JSON object."""
+        return {
+            "up_to_date": self.up_to_date,
+            "generation": self.generation,
+            "steps": [
+                {
+                    "phase": step.phase.name.lower(),
+                    "actions": [action.as_json() for action in step.actions],
+                }
+                for step in self.steps
+            ],
+        }
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for people, in powers of 1000: `318 B`, `20.5 kB`, `125.1 GB`."""
+    if size_bytes < 1000:  # noqa: PLR2004 - the unit's own factor
+        return f"{size_bytes} B"
+    size = float(size_bytes)
+    unit = "B"
+    for unit in ("kB", "MB", "GB", "TB"):  # noqa: B007 - the unit reached is the one wanted
+        size /= 1000
+        if size < 999.95:  # noqa: PLR2004 - what rounds to 1000.0 belongs to the next unit
+            break
+    return f"{size:.1f} {unit}"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"

@@ -1,0 +1,207 @@
+"""How every rank's container is started: one value renders command, environment, mounts and labels.
+
+Both ranks come out of one function, so they cannot drift apart: vLLM compares little of what its
+ranks were given, and two different argument sets end in a deadlock or in silently wrong answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from builder import labels
+from builder.digest import canonical_json, digest_bytes, hex_of
+from builder.topology import container_environment, ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from builder.digest import Digest, JsonValue
+    from builder.lock import Lock
+    from builder.manifest import ArgValue, ClusterManifest, Node
+    from builder.topology import Rank
+
+CAPABILITIES: Final = ("IPC_LOCK",)
+"""Added to Docker's default set: RDMA registers memory, which pins it. Never --privileged."""
+
+SECURITY: Final = ("no-new-privileges",)
+
+ULIMITS: Final = (("memlock", -1), ("nofile", 1_048_576))
+"""Soft and hard alike. A memlock limit makes ibv_reg_mr fail, and NCCL then uses TCP unasked."""
+
+LOG_OPTIONS: Final = (("max-file", "3"), ("max-size", "10m"))
+LOG_DRIVER: Final = "json-file"
+
+TRIAL: Final = ".trial"
+"""End of the name of a container that has not been confirmed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindMount:
+    """A folder or file of the node inside the container."""
+
+    source: str
+    target: str
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """All that decides how one rank runs; equal specs run alike.
+
+    `image` is the tag the image has on every node, and `manifest_digest` says which image that is.
+    """
+
+    cluster: str
+    node: str
+    rank: int
+    image: str
+    manifest_digest: Digest
+    command: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    mounts: tuple[BindMount, ...]
+    devices: tuple[str, ...]
+    gpus: bool
+    shm_bytes: int
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The canonical spec: every setting the engine is given, constants included."""
+        return {
+            "capabilities": CAPABILITIES,
+            "cluster": self.cluster,
+            "command": self.command,
+            "devices": self.devices,
+            "env": dict(self.env),
+            "gpus": self.gpus,
+            "image": self.image,
+            "init": True,
+            "ipc": "private",
+            "log": {"driver": LOG_DRIVER, "options": dict(LOG_OPTIONS)},
+            "manifest_digest": self.manifest_digest,
+            "mounts": [
+                {"read_only": mount.read_only, "source": mount.source, "target": mount.target}
+                for mount in self.mounts
+            ],
+            "network": "host",
+            "node": self.node,
+            "rank": self.rank,
+            "restart": "no",
+            "security": SECURITY,
+            "shm_bytes": self.shm_bytes,
+            "ulimits": dict(ULIMITS),
+        }
+
+    @property
+    def digest(self) -> Digest:
+        """The spec digest: over the canonical spec, without labels, name and generation."""
+        return digest_bytes(canonical_json(self.as_json()))
+
+    def name(self, generation: int) -> str:
+        """The name of this rank's container once it is confirmed."""
+        return f"sparklock-{self.cluster}-g{generation}-r{self.rank}"
+
+    def labels(self, lock_digest: Digest, generation: int) -> dict[str, str]:
+        """The labels of this rank's container; `lock_digest` is of lockfile.json's bytes."""
+        return {
+            labels.CLUSTER: self.cluster,
+            labels.GENERATION: str(generation),
+            labels.LOCK_DIGEST: lock_digest,
+            labels.RANK: str(self.rank),
+            labels.SPEC_DIGEST: self.digest,
+        }
+
+
+def image_reference(cluster: str, manifest_digest: Digest) -> str:
+    """The tag a cluster's image has on its nodes, such as `sparklock/lab:0123456789ab`."""
+    return f"sparklock/{cluster}:{hex_of(manifest_digest)[:12]}"
+
+
+def launch(manifest: ClusterManifest, lock: Lock) -> tuple[ContainerSpec, ...]:
+    """The container of every rank, head first."""
+    digest = lock.outputs.manifest_digest
+    return tuple(
+        ContainerSpec(
+            cluster=manifest.name,
+            node=rank.node.name,
+            rank=rank.node_rank,
+            image=image_reference(manifest.name, digest),
+            manifest_digest=digest,
+            command=_command(manifest, rank),
+            env=tuple(sorted(container_environment(manifest, rank.node).items())),
+            mounts=_mounts(manifest, rank.node),
+            devices=manifest.container.devices,
+            gpus=manifest.container.gpus == "all",
+            shm_bytes=manifest.container.shm_gib * 2**30,
+        )
+        for rank in ranks(manifest)
+    )
+
+
+def _mounts(manifest: ClusterManifest, node: Node) -> tuple[BindMount, ...]:
+    """The model and the manifest's mounts.
+
+    The model stands at one path inside every container, whatever the path on its node, so that the
+    ranks' commands stay equal.
+    """
+    model = BindMount(manifest.model_path(node), manifest.model.path, read_only=True)
+    own = (BindMount(m.source, m.target, m.read_only) for m in manifest.container.mounts)
+    return (model, *own)
+
+
+def _command(manifest: ClusterManifest, rank: Rank) -> tuple[str, ...]:
+    script, fabric = manifest.serve.node_script, rank.node.fabric
+    if script is None or fabric is None:
+        return _vllm_command(manifest, rank)
+    return (
+        *(script, "--role", "head" if rank.is_head else "node"),
+        *("--host-ip", str(fabric.address)),
+        *("--eth-if", fabric.netdev),
+        *("--ib-if", ",".join(fabric.hcas)),
+        *("--head-ip", rank.master_addr or str(fabric.address)),
+        "--",
+        *_vllm_command(manifest, rank),
+    )
+
+
+def _vllm_command(manifest: ClusterManifest, rank: Rank) -> tuple[str, ...]:
+    serve = manifest.serve
+    return (
+        *("vllm", "serve", manifest.model.path),
+        *("--tensor-parallel-size", str(serve.tensor_parallel)),
+        *_pipeline(serve.pipeline_parallel),
+        *_meeting(manifest, rank),
+        *(("--host", str(serve.host), "--port", str(serve.port)) if rank.is_head else ()),
+        *(() if rank.is_head else ("--headless",)),
+        *(() if rank.master_addr is None else ("--disable-custom-all-reduce",)),
+        *_arguments(serve.args),
+    )
+
+
+def _pipeline(size: int) -> tuple[str, ...]:
+    return ("--pipeline-parallel-size", str(size)) if size > 1 else ()
+
+
+def _meeting(manifest: ClusterManifest, rank: Rank) -> tuple[str, ...]:
+    """Where the ranks of several nodes meet.
+
+    --disable-custom-all-reduce goes with it: some vLLM releases hang in its rendezvous across nodes
+    (vllm#53894), and between two Sparks it could never be used.
+    """
+    if rank.master_addr is None:
+        return ()
+    return (
+        *("--nnodes", str(len(manifest.nodes))),
+        *("--node-rank", str(rank.node_rank)),
+        *("--master-addr", rank.master_addr),
+        *("--master-port", str(manifest.serve.master_port)),
+    )
+
+
+def _arguments(args: Mapping[str, ArgValue]) -> Iterator[str]:
+    """The arguments of vLLM by name; true is a bare flag, false is left out."""
+    for key, value in args.items():
+        if value is False:
+            continue
+        yield f"--{key}"
+        if value is not True:
+            yield str(value)

@@ -1,0 +1,118 @@
+"""A node as it was observed: values only, with the few questions that planning asks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Interface
+
+    from builder.digest import Digest
+
+
+class ImageStore(Enum):
+    """How an engine keeps images, which decides what its image ids are digests of."""
+
+    GRAPH_DRIVER = "graph driver"
+    CONTAINERD = "containerd image store"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """A node's Docker Engine; `platform` is `linux/arm64` or `linux/amd64`."""
+
+    version: str
+    store: ImageStore
+    platform: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """An image a node has.
+
+    `engine_id` is Docker's own id: the config digest on the graph driver, the manifest digest on
+    the containerd store. `tags` are its names on the node.
+    """
+
+    engine_id: str
+    tags: tuple[str, ...]
+    diff_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFacts:
+    """A container of this cluster, running or not.
+
+    A label that is missing or unreadable is the empty text, or -1 for a number. `image_id` is the
+    engine id of the image it was made from; `exit_code` counts only when it is not running.
+    """
+
+    id: str
+    name: str
+    rank: int
+    generation: int
+    lock_digest: str
+    spec_digest: str
+    image_id: str
+    command: tuple[str, ...]
+    running: bool
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening TCP socket of a node; `address` is `0.0.0.0` or `::` for all addresses."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class HcaFacts:
+    """Port 1 of an RDMA device, as sysfs tells it; `rate_gbit_s` is None when it tells nothing."""
+
+    name: str
+    state: str
+    link_layer: str
+    rate_gbit_s: int | None
+    netdevs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NetdevFacts:
+    """A network interface and its IPv4 addresses; `mtu` in bytes."""
+
+    name: str
+    mtu: int
+    addresses: tuple[IPv4Interface, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFileFacts:
+    """A file in the model's folder; `path` is relative to it."""
+
+    path: str
+    size_bytes: int
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """Everything planning knows of one node.
+
+    `image` is what the wanted tag names, and `untagged` the wanted image when only its id is
+    there. `containers` are sorted by name, `model_files` by path; `model_files` holds no file that
+    the lock does not name. `hcas` are all RDMA devices of the node, listed in the manifest or not.
+    """
+
+    node: str
+    engine: EngineFacts
+    image: ImageFacts | None
+    untagged: ImageFacts | None
+    containers: tuple[ContainerFacts, ...]
+    listeners: tuple[Listener, ...]
+    hcas: tuple[HcaFacts, ...]
+    netdevs: tuple[NetdevFacts, ...]
+    model_files: tuple[ModelFileFacts, ...]
