@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from builder.digest import Hasher
+from builder.oci import untar
+from builder.oci.decompress import DecompressError, UnknownCompressionError, decompressed
+from builder.oci.errors import (
+    DiffIdMismatchError,
+    MalformedLayerError,
+    UnsafePathError,
+    UnsupportedCompressionError,
+)
+from builder.oci.tar import OPAQUE_NAME, WHITEOUT_PREFIX
+from builder.oci.tree import Entry, Kind
+from builder.oci.validate import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from builder.digest import Digest
     from builder.oci.model import Layer
-    from builder.oci.tree import Entry
+    from builder.oci.untar import Member, TarStream
     from builder.sources import Blobs, ImageSource
+
+HEAD_BYTES: Final = 256
+_AUFS_PREFIX = ".wh..wh."
+_KINDS = {
+    untar.FILE: Kind.FILE,
+    untar.DIRECTORY: Kind.DIRECTORY,
+    untar.SYMLINK: Kind.SYMLINK,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +68,166 @@ def read_layer(
 
     Checks digest, size and diff_id. The bytes of regular files for whose path `keep` is true go to
     `blobs`, and their digest to the entry. Memory grows with the number of entries only.
-    Raises DigestMismatchError, SizeMismatchError, DiffIdMismatchError, MalformedLayerError,
-    UnsafePathError or UnsupportedCompressionError.
+    Raises DigestMismatchError, SizeMismatchError, TruncatedBlobError, DiffIdMismatchError,
+    MalformedLayerError, UnsafePathError or UnsupportedCompressionError.
     """
-    raise NotImplementedError
+    digest = layer.descriptor.digest
+    stored = checked(chunks, layer.descriptor, place=f"layer {digest}")
+    plain = Hasher()
+    stream = untar.TarStream(plain.tee(decompressed(stored)))
+    listing = _Listing(layer, stream, keep, blobs)
+    try:
+        for member in stream:
+            listing.take(member)
+    except UnsafePathError:
+        _drain(stored)
+        raise
+    except UnknownCompressionError as error:
+        raise UnsupportedCompressionError(digest, found=error.name) from error
+    except untar.UntarError as error:
+        _drain(stored)
+        raise MalformedLayerError(digest, entry=error.entry, reason=error.reason) from error
+    except DecompressError as error:
+        _drain(stored)
+        raise MalformedLayerError(digest, entry=listing.last, reason=error.reason) from error
+    if plain.digest() != layer.diff_id:
+        raise DiffIdMismatchError(digest, expected=layer.diff_id, found=plain.digest())
+    return listing.done()
 
 
 def read_layer_of(
     source: ImageSource, layer: Layer, *, keep: Callable[[str], bool], blobs: Blobs
 ) -> LayerListing:
     """As read_layer, with the bytes from a source; reads twice when a kept hard link needs it."""
-    raise NotImplementedError
+    with source.open_blob(layer.descriptor) as chunks:
+        listing = read_layer(chunks, layer, keep=keep, blobs=blobs)
+    if not listing.unkept:
+        return listing
+    with source.open_blob(layer.descriptor) as chunks:
+        return read_layer(
+            chunks, layer, keep=lambda path: path in listing.unkept or keep(path), blobs=blobs
+        )
+
+
+def _drain(stored: Iterator[bytes]) -> None:
+    """Read to the end, so that damaged bytes are reported as such and not as a bad archive."""
+    for _ in stored:
+        pass
+
+
+class _Listing:
+    """A LayerListing in the making."""
+
+    def __init__(
+        self, layer: Layer, stream: TarStream, keep: Callable[[str], bool], blobs: Blobs
+    ) -> None:
+        self.last = ""
+        self._layer = layer
+        self._digest = layer.descriptor.digest
+        self._stream = stream
+        self._keep = keep
+        self._blobs = blobs
+        self._found: dict[str, Entry | HardLink] = {}
+        self._origins: dict[str, str] = {}
+        self._whiteouts: list[str] = []
+        self._opaques: list[str] = []
+        self._unkept: set[str] = set()
+
+    def done(self) -> LayerListing:
+        """The listing of everything taken."""
+        return LayerListing(
+            layer=self._layer,
+            entries=tuple(item for item in self._found.values() if isinstance(item, Entry)),
+            links=tuple(item for item in self._found.values() if isinstance(item, HardLink)),
+            whiteouts=tuple(self._whiteouts),
+            opaques=tuple(self._opaques),
+            unkept=frozenset(self._unkept),
+        )
+
+    def take(self, member: Member) -> None:
+        """Add one member of the archive, its content read as far as it is needed."""
+        path = self._clean(member.path)
+        self.last = path
+        directory, _, name = path.rpartition("/")
+        if name == OPAQUE_NAME:
+            self._opaques.append(directory)
+        elif name.startswith(_AUFS_PREFIX):
+            pass  # aufs's own bookkeeping, which engines skip too
+        elif name.startswith(WHITEOUT_PREFIX):
+            hidden = name.removeprefix(WHITEOUT_PREFIX)
+            if hidden in ("", ".", ".."):
+                raise UnsafePathError(self._digest, path=member.path)
+            self._whiteouts.append(f"{directory}/{hidden}" if directory else hidden)
+        else:
+            self._add(
+                path, self._hard_link if member.flag == untar.HARD_LINK else self._entry, member
+            )
+
+    def _add(
+        self, path: str, make: Callable[[str, Member], Entry | HardLink], member: Member
+    ) -> None:
+        item = make(path, member)
+        self._found.pop(path, None)  # the last of several stands where it came
+        self._found[path] = item
+
+    def _entry(self, path: str, member: Member) -> Entry:
+        kind = _KINDS.get(member.flag, Kind.OTHER)
+        if not path and kind is not Kind.DIRECTORY:
+            raise UnsafePathError(self._digest, path=member.path)
+        content: Digest | None = None
+        head = b""
+        if kind is Kind.FILE:
+            content, head = self._read(path, member)
+        self._origins.pop(path, None)
+        return Entry(
+            path=path,
+            kind=kind,
+            mode=member.mode,
+            uid=member.uid,
+            gid=member.gid,
+            mtime=member.mtime,
+            size_bytes=member.size_bytes if kind is Kind.FILE else 0,
+            layer=self._digest,
+            link=member.link if kind is Kind.SYMLINK else "",
+            content=content,
+            head=head,
+        )
+
+    def _read(self, path: str, member: Member) -> tuple[Digest | None, bytes]:
+        """Digest of the file's bytes if they are kept, and its first bytes if executable."""
+        head = bytearray()
+        chunks = self._stream.content()
+        if member.mode & 0o111:
+            chunks = _copy_head(chunks, head)
+        if self._keep(path):
+            return self._blobs.put(chunks), bytes(head)
+        while len(head) < HEAD_BYTES and next(chunks, None) is not None:
+            pass  # the stream skips what is not read
+        return None, bytes(head)
+
+    def _hard_link(self, path: str, member: Member) -> Entry | HardLink:
+        """The file that the link names, as it stands at this point of the layer."""
+        target = self._clean(member.link)
+        found = self._found.get(target)
+        self._origins.pop(path, None)
+        if not isinstance(found, Entry):
+            return HardLink(path, found.target if found else target)
+        origin = self._origins.get(target, target)
+        if origin != path:
+            self._origins[path] = origin
+        if found.kind is Kind.FILE and found.content is None and self._keep(path):
+            self._unkept.add(origin)
+        return replace(found, path=path)
+
+    def _clean(self, path: str) -> str:
+        """The path as in builder/oci/tree.py, of `x`, `./x`, `/x` or `x/`."""
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if ".." in parts or "\0" in path:
+            raise UnsafePathError(self._digest, path=path)
+        return "/".join(parts)
+
+
+def _copy_head(chunks: Iterator[bytes], head: bytearray) -> Iterator[bytes]:
+    for chunk in chunks:
+        head += chunk[: HEAD_BYTES - len(head)]
+        yield chunk

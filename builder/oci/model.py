@@ -82,6 +82,23 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One manifest that an index lists; `platform` is None where the index states none."""
+
+    descriptor: Descriptor
+    platform: Platform | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageIndex:
+    """A list of manifests, usually one per platform, in the index's own order."""
+
+    raw: bytes
+    descriptor: Descriptor
+    entries: tuple[IndexEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ImageManifest:
     """One platform's manifest: its raw bytes' digest, the config and the layers, bottom first."""
 

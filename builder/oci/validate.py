@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from builder.digest import Hasher
+from builder.oci.errors import DigestMismatchError, SizeMismatchError, TruncatedBlobError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -18,7 +21,20 @@ def checked(chunks: Iterable[bytes], descriptor: Descriptor, *, place: str) -> I
     Stops as soon as there are too many bytes. Raises SizeMismatchError, TruncatedBlobError or
     DigestMismatchError.
     """
-    raise NotImplementedError
+    hasher = Hasher()
+    wanted = descriptor.size_bytes
+    for chunk in hasher.tee(chunks):
+        if hasher.size_bytes > wanted:
+            raise SizeMismatchError(
+                place, descriptor.digest, expected_bytes=wanted, found_bytes=hasher.size_bytes
+            )
+        yield chunk
+    if hasher.size_bytes < wanted:
+        raise TruncatedBlobError(
+            place, descriptor.digest, expected_bytes=wanted, found_bytes=hasher.size_bytes
+        )
+    if hasher.digest() != descriptor.digest:
+        raise DigestMismatchError(place, expected=descriptor.digest, found=hasher.digest())
 
 
 def validate_image(source: ImageSource, digest: Digest) -> Image:

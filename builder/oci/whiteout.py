@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from builder.oci.errors import DanglingHardLinkError
+from builder.oci.layers import read_layer_of
+from builder.oci.tree import Entry, ImageTree, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from builder.digest import Digest
     from builder.oci.layers import LayerListing
     from builder.oci.model import Layer
-    from builder.oci.tree import ImageTree
     from builder.sources import Blobs, ImageSource
 
 
@@ -20,7 +25,13 @@ def stack(listings: Iterable[LayerListing]) -> ImageTree:
     replaces a directory removes its children. A path below a symlink or file replaces that by a
     directory, as overlay does; the link is not followed. Raises DanglingHardLinkError.
     """
-    raise NotImplementedError
+    root = _Node(None)
+    for listing in listings:
+        links = _linked(root, listing)
+        _hide(root, listing)
+        for entry in (*listing.entries, *links):
+            root.place(entry)
+    return ImageTree(dict(sorted(root.flat().items())))
 
 
 def read_tree(
@@ -36,4 +47,98 @@ def read_tree(
     `seen` is called before each layer is read. Bytes of kept files are there also when the path is
     a hard link, into its own layer or one below.
     """
-    raise NotImplementedError
+    listings = []
+    for layer in layers:
+        seen(layer)
+        listings.append(read_layer_of(source, layer, keep=keep, blobs=blobs))
+    wanted: set[str] = set()
+    for index, listing in reversed(list(enumerate(listings))):
+        if any(_lacks_content(entry) and entry.path in wanted for entry in listing.entries):
+            below = frozenset(wanted)
+            listings[index] = read_layer_of(
+                source,
+                listing.layer,
+                keep=lambda path, below=below: path in below or keep(path),
+                blobs=blobs,
+            )
+        wanted |= {link.target for link in listing.links if link.path in wanted or keep(link.path)}
+    return stack(listings)
+
+
+def _lacks_content(entry: Entry) -> bool:
+    return entry.kind is Kind.FILE and entry.content is None
+
+
+class _Node:
+    """A path of the tree in the making; `entry` is None for a directory that no layer stated."""
+
+    __slots__ = ("children", "entry")
+
+    def __init__(self, entry: Entry | None) -> None:
+        self.entry = entry
+        self.children: dict[str, _Node] = {}
+
+    def find(self, path: str) -> _Node | None:
+        """The node at a path below this one, itself for the empty path."""
+        node: _Node | None = self
+        for part in path.split("/") if path else ():
+            if node is None:
+                return None
+            node = node.children.get(part)
+        return node
+
+    def place(self, entry: Entry) -> None:
+        """Put an entry at its path, in the place of what was there."""
+        node, here = self, ""
+        *parents, name = entry.path.split("/")
+        for part in parents:
+            here = f"{here}/{part}" if here else part
+            node = node.children.setdefault(part, _Node(_implied(here, entry.layer)))
+            if node.entry is not None and node.entry.kind is not Kind.DIRECTORY:
+                node.entry = _implied(here, entry.layer)
+        if name:
+            node = node.children.setdefault(name, _Node(None))
+        if entry.kind is not Kind.DIRECTORY:
+            node.children.clear()
+        node.entry = entry
+
+    def flat(self) -> dict[str, Entry]:
+        """Every entry below this node by path."""
+        found: dict[str, Entry] = {}
+        todo = [self]
+        while todo:
+            node = todo.pop()
+            if node.entry is not None:
+                found[node.entry.path] = node.entry
+            todo.extend(node.children.values())
+        return found
+
+
+def _implied(path: str, layer: Digest) -> Entry:
+    """A directory that a layer needs and does not state, as engines make it."""
+    return Entry(path, Kind.DIRECTORY, mode=0o755, uid=0, gid=0, mtime=0, size_bytes=0, layer=layer)
+
+
+def _linked(below: _Node, listing: LayerListing) -> tuple[Entry, ...]:
+    """The files that hard links into lower layers name, before this layer hides any."""
+    entries = []
+    for link in listing.links:
+        target = below.find(link.target)
+        if target is None or target.entry is None or target.entry.kind is Kind.DIRECTORY:
+            raise DanglingHardLinkError(
+                listing.layer.descriptor.digest, path=link.path, target=link.target
+            )
+        entries.append(replace(target.entry, path=link.path))
+    return tuple(entries)
+
+
+def _hide(root: _Node, listing: LayerListing) -> None:
+    for path in listing.opaques:
+        directory = root.find(path)
+        if directory is not None:
+            directory.children.clear()
+    for path in listing.whiteouts:
+        parent, _, name = path.rpartition("/")
+        directory = root.find(parent)
+        if directory is not None:
+            directory.children.pop(name, None)

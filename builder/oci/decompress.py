@@ -1,0 +1,89 @@
+"""Stored layer bytes to plain tar bytes, as engines do it: by the first bytes, not the media type.
+
+Reading may use any library, since it cannot change a digest; only writing may not.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+
+_PIECE_BYTES = 64 * 2**10
+_OUTPUT_BYTES = 2**20
+_GZIP_WBITS = 31
+
+
+class DecompressError(ValueError):
+    """The compressed bytes are damaged; `reason` says how."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class UnknownCompressionError(ValueError):
+    """The bytes are of a known compression that is not read; `name` names it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The plain bytes, in chunks of at most 1 MiB or the size that they come in.
+
+    Reads gzip of one or more members, and plain bytes. Raises DecompressError, or
+    UnknownCompressionError.
+    """
+    source = iter(chunks)
+    start = b""
+    while len(start) < len(ZSTD_MAGIC) and (chunk := next(source, None)) is not None:
+        start += chunk
+    if start.startswith(ZSTD_MAGIC):
+        raise UnknownCompressionError("zstd")  # noqa: EM101 - a name, not a message
+    if start.startswith(GZIP_MAGIC):
+        yield from _gunzip(_joined(start, source))
+    else:
+        yield from _joined(start, source)
+
+
+def _joined(start: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if start:
+        yield start
+    yield from rest
+
+
+def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    member = zlib.decompressobj(_GZIP_WBITS)
+    between_members = False
+    for piece in _pieces(chunks):
+        data = piece
+        while data:
+            if between_members:
+                data = data.lstrip(b"\0")  # some writers pad the file with zeros
+                if not data:
+                    break
+                member = zlib.decompressobj(_GZIP_WBITS)
+            try:
+                plain = member.decompress(data, _OUTPUT_BYTES)
+            except zlib.error as error:
+                raise DecompressError(f"gzip: {error}") from error  # noqa: EM102, TRY003
+            if plain:
+                yield plain
+            between_members = member.eof
+            data = member.unused_data if member.eof else member.unconsumed_tail
+    if not between_members:
+        raise DecompressError("gzip: data end too early")  # noqa: EM101, TRY003
+
+
+def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in small pieces, so that what one piece expands to is never copied often."""
+    for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE_BYTES):
+            yield chunk[start : start + _PIECE_BYTES]
