@@ -1,0 +1,328 @@
+"""The project's map: every task parses its options, calls one function and prints what came back.
+
+Heavy imports (docker, pytest, rich, pydantic) happen inside the tasks, so `inv --list` stays quick.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+
+from invoke import Collection, task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from invoke import Context
+
+    from builder.digest import JsonValue
+    from builder.progress import Progress
+    from deploy.lab.spec import LabSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ROOT = Path(__file__).resolve().parent
+FILE = "cluster.toml"
+HELP = {
+    "file": "the manifest; its lock lies beside it (default: cluster.toml)",
+    "json": "print JSON for scripts",
+    "quiet": "tell nothing of the work, only its result",
+    "no-install": "never install Debian packages; name them instead",
+}
+
+
+class Reportable(Protocol):
+    """What a pipeline function returns: something a person and a script can read."""
+
+    def text(self) -> str:
+        """Lines of plain text."""
+
+    def as_json(self) -> JsonValue:
+        """The same as a JSON value."""
+
+
+def _help(*names: str, **more: str) -> dict[str, str]:
+    return {name: HELP[name] for name in names} | {
+        name.replace("_", "-"): text for name, text in more.items()
+    }
+
+
+def _reported(body: Callable[P, R]) -> Callable[P, R]:
+    """The task, whose known failures are printed as such and end in their own exit code."""
+
+    @functools.wraps(body)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from builder.errors import SparklockError  # noqa: PLC0415
+
+        try:
+            return body(*args, **kwargs)
+        except SparklockError as error:
+            from builder.edges.console import print_error  # noqa: PLC0415
+
+            print_error(error, as_json=bool(kwargs.get("json")))
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            sys.exit(130)
+
+    return run
+
+
+def _say(result: Reportable, *, as_json: bool) -> None:
+    from builder.edges.console import print_json  # noqa: PLC0415
+
+    if as_json:
+        print_json(result.as_json())
+    else:
+        print(result.text())
+
+
+def _progress(*, json: bool = False, quiet: bool = False) -> Progress:
+    """Progress goes to standard error, so that standard output is the result alone."""
+    from builder.edges.console import progress_for  # noqa: PLC0415
+
+    return progress_for(quiet=quiet or json)
+
+
+# --- manifest to image -------------------------------------------------------------------------
+
+
+@task(help=_help("file", "json", "quiet", check="compare only: no network, nothing written"))
+@_reported
+def lock(
+    _ctx: Context, file: str = FILE, check: bool = False, json: bool = False, quiet: bool = False
+) -> None:
+    """Resolve the manifest and write lockfile.json; with --check, only say if it is current."""
+    from builder import pipeline  # noqa: PLC0415
+
+    path = Path(file)
+    if check:
+        _say(pipeline.check_lock(path), as_json=json)
+    else:
+        _say(pipeline.lock(path, _progress(json=json, quiet=quiet)), as_json=json)
+
+
+@task(
+    help=_help(
+        "file", "json", "quiet",
+        locked="refuse when the lock is missing or old, instead of writing it",
+        output="also write the image as an OCI layout into this folder",
+    )
+)  # fmt: skip
+@_reported
+def build(
+    _ctx: Context,
+    file: str = FILE,
+    locked: bool = False,
+    output: str = "",
+    json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Assemble the hybrid image, prove that it is what the lock says, and keep it in the store."""
+    from builder import pipeline  # noqa: PLC0415
+
+    report = pipeline.build(
+        Path(file),
+        _progress(json=json, quiet=quiet),
+        locked=locked,
+        output=Path(output) if output else None,
+    )
+    _say(report, as_json=json)
+
+
+@task(help=_help(check="fail when the committed schema is not current; write nothing"))
+@_reported
+def schema(_ctx: Context, check: bool = False) -> None:
+    """Write cluster.schema.json from the manifest's models; editors complete cluster.toml by it."""
+    from builder import pipeline  # noqa: PLC0415
+
+    print(pipeline.schema(ROOT, check=check))
+
+
+# --- image to nodes ----------------------------------------------------------------------------
+
+
+@task(help=_help("file", "json", "quiet"))
+@_reported
+def plan(_ctx: Context, file: str = FILE, json: bool = False, quiet: bool = False) -> None:
+    """Show what deploy would do on each node, and why; change nothing."""
+    from deploy import pipeline  # noqa: PLC0415
+
+    _say(pipeline.plan(Path(file)), as_json=json)
+
+
+@task(help=_help("file", "json", "quiet"))
+@_reported
+def deploy(_ctx: Context, file: str = FILE, json: bool = False, quiet: bool = False) -> None:
+    """Bring the locked image to every node and serve; or leave everything as it was."""
+    from deploy import pipeline  # noqa: PLC0415
+
+    _say(pipeline.deploy(Path(file), _progress(json=json, quiet=quiet)), as_json=json)
+
+
+@task(help=_help("file", "json"))
+@_reported
+def status(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+    """Show what runs on each node, and whether it is what the lock says."""
+    from deploy import pipeline  # noqa: PLC0415
+
+    _say(pipeline.status(Path(file)), as_json=json)
+
+
+@task(help=_help("file", "json", tail="how many lines of each rank (default: 100)"))
+@_reported
+def logs(_ctx: Context, file: str = FILE, tail: int = 100, json: bool = False) -> None:
+    """Show the end of every rank's log."""
+    from deploy import pipeline  # noqa: PLC0415
+
+    _say(pipeline.logs(Path(file), tail=tail), as_json=json)
+
+
+@task(help=_help("file", "json"))
+@_reported
+def stop(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+    """Stop and remove the pair's containers; images and model files stay."""
+    from deploy import pipeline  # noqa: PLC0415
+
+    _say(pipeline.stop(Path(file)), as_json=json)
+
+
+# --- proof -------------------------------------------------------------------------------------
+
+
+@task(
+    help=_help(
+        "file", "json", "quiet",
+        only="run the checks that match, such as fabric, or 'image or model'",
+        junit="also write JUnit XML into this file",
+    )
+)  # fmt: skip
+@_reported
+def verify(
+    _ctx: Context,
+    file: str = FILE,
+    only: str = "",
+    junit: str = "",
+    json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Prove on every node what runs there: image, launcher, fabric, ranks, answers."""
+    from verify.run import run_checks  # noqa: PLC0415
+
+    report = run_checks(
+        Path(file),
+        progress=_progress(json=json, quiet=quiet),
+        only=only or None,
+        junit_path=Path(junit) if junit else None,
+    )
+    if json:
+        _say(report, as_json=True)
+    else:
+        print(report.text(colour=_colour()))
+    report.require_passed()
+
+
+def _colour() -> bool:
+    from builder.edges.console import wants_colour  # noqa: PLC0415
+
+    return wants_colour(sys.stdout)
+
+
+# --- the lab -----------------------------------------------------------------------------------
+
+
+def _lab_spec() -> LabSpec:
+    from deploy.lab.spec import LabSpec  # noqa: PLC0415
+
+    return LabSpec(root=ROOT)
+
+
+def _prepare_machine(*, no_install: bool, progress: Progress) -> None:
+    from deploy.lab.requirements import provide  # noqa: PLC0415
+
+    provide(install=not no_install, announce=progress.note)
+
+
+@task(name="up", help=_help("json", "quiet", "no-install"))
+@_reported
+def lab_up(_ctx: Context, json: bool = False, quiet: bool = False, no_install: bool = True) -> None:
+    """Start two nodes on this machine, each with its own engine, sshd and RoCE devices."""
+    from deploy.lab.lifecycle import lab_up as up  # noqa: PLC0415
+
+    progress = _progress(json=json, quiet=quiet)
+    _prepare_machine(no_install=no_install, progress=progress)
+    _say(up(_lab_spec(), progress), as_json=json)
+
+
+@task(name="down")
+@_reported
+def lab_down(_ctx: Context) -> None:
+    """End the lab's nodes and remove every trace of them."""
+    from deploy.lab.lifecycle import lab_down as down  # noqa: PLC0415
+
+    print(down(_lab_spec()).text())
+
+
+@task(name="status", help=_help("json"))
+@_reported
+def lab_status(_ctx: Context, json: bool = False) -> None:
+    """Show which of the lab's nodes are up."""
+    from deploy.lab.lifecycle import lab_status as status_of  # noqa: PLC0415
+
+    _say(status_of(_lab_spec()), as_json=json)
+
+
+# --- the project itself ------------------------------------------------------------------------
+
+
+@task(help=_help("no-install"))
+@_reported
+def demo(_ctx: Context, no_install: bool = False) -> None:
+    """Take this machine to two verified nodes: lab, lock, build, plan, deploy, verify, answer."""
+    from deploy.lab.demo import run_demo  # noqa: PLC0415
+
+    run_demo(ROOT / FILE, _lab_spec(), _progress(), install=not no_install)
+
+
+@task
+@_reported
+def check(_ctx: Context) -> None:
+    """Check the code: ruff, mypy and the import rules. Part of test."""
+    from tests.runner import run_static_checks  # noqa: PLC0415
+
+    sys.exit(run_static_checks(ROOT))
+
+
+@task(
+    help=_help(
+        "no-install",
+        fast="leave out what needs root, Docker and two nodes",
+        slow="also run what takes more than a minute each",
+    )
+)
+@_reported
+def test(_ctx: Context, fast: bool = False, slow: bool = False, no_install: bool = False) -> None:
+    """Run everything CI runs: static checks, unit tests, and two real nodes on this machine."""
+    from tests.runner import run_tests  # noqa: PLC0415
+
+    if not fast:
+        _prepare_machine(no_install=no_install, progress=_progress())
+    sys.exit(run_tests(ROOT, fast=fast, slow=slow))
+
+
+@task(help=_help("json", only="run the benchmarks whose name contains this"))
+@_reported
+def bench(_ctx: Context, only: str = "", json: bool = False) -> None:
+    """Measure the speed claims, each against its yardstick in the same run."""
+    from tests.bench.run import run_benchmarks  # noqa: PLC0415
+
+    _say(run_benchmarks(ROOT, only=only), as_json=json)
+
+
+ns = Collection(lock, build, schema, plan, deploy, status, logs, stop, verify)
+ns.add_collection(Collection("lab", lab_up, lab_down, lab_status))
+for _task in (demo, check, test, bench):
+    ns.add_task(_task)
