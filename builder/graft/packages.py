@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.parser import BytesHeaderParser
 from typing import TYPE_CHECKING, TypeAlias
 
 from builder.digest import Digest
+from builder.graft.errors import DistInfoError, PackageAmbiguousError, PackageNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from builder.oci.tree import ImageTree
+    from builder.oci.tree import Entry, ImageTree
 
 Read: TypeAlias = Callable[[Digest], bytes]
 """All bytes of a file by its content digest, such as `Blobs.read`."""
+
+_SITE = r"(?:.*/)?(?:site|dist)-packages"
+_KEPT = re.compile(rf"{_SITE}/[^/]+\.dist-info/(?:METADATA|entry_points\.txt)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,11 @@ class PackageRoot:
         """The tree path of a file named relative to the package's folder."""
         return f"{self.path}/{relative}"
 
+    def relative(self, path: str) -> str | None:
+        """A tree path relative to the package's folder; None if it is not below it."""
+        inside = path.startswith(self.path + "/")
+        return path.removeprefix(self.path + "/") if inside else None
+
 
 def find_package(tree: ImageTree, package: str, *, image: str) -> PackageRoot:
     """The one `**/{site,dist}-packages/PACKAGE/__init__.py` of an image.
@@ -40,15 +51,38 @@ def find_package(tree: ImageTree, package: str, *, image: str) -> PackageRoot:
     `image` is the image as an error names it: `base`, `donor tiny`. Raises PackageNotFoundError
     or PackageAmbiguousError.
     """
-    raise NotImplementedError
+    site = re.compile(_SITE)
+    init = re.compile(rf"({_SITE}/{re.escape(package)})/__init__\.py")
+    found = sorted(match[1] for path in tree.entries if (match := init.fullmatch(path)))
+    if len(found) > 1:
+        raise PackageAmbiguousError(image, package, tuple(found))
+    if not found:
+        sites = sorted(path for path in tree.entries if site.fullmatch(path))
+        links = (f"{path}/{package}" for path in sites)
+        linked = {path: entry.link for path in links if (entry := tree.get(path)) and entry.link}
+        raise PackageNotFoundError(image, package, tuple(sites), linked)
+    return PackageRoot(package, found[0])
 
 
 def installed_version(tree: ImageTree, read: Read, root: PackageRoot, *, image: str) -> str:
     """The version in the METADATA of the package's dist-info, beside the package's folder.
 
-    Raises DistInfoError if there is not exactly one, or if it states no version.
+    Raises DistInfoError if there is not exactly one, or if it states no version. Source: core
+    metadata, and "Recording installed projects", of the Python Packaging User Guide.
     """
-    raise NotImplementedError
+    wanted = re.compile(rf"{re.escape(root.site)}/([^/]+)-[^/-]+\.dist-info/METADATA")
+    found: list[Entry] = [
+        entry
+        for path, entry in sorted(tree.entries.items())
+        if (match := wanted.fullmatch(path)) and _normal(match[1]) == _normal(root.package)
+    ]
+    paths = tuple(entry.path for entry in found)
+    if len(found) != 1 or found[0].content is None:
+        raise DistInfoError(image, root.package, root.site, paths)
+    version = BytesHeaderParser().parsebytes(read(found[0].content))["Version"]
+    if not version:
+        raise DistInfoError(image, root.package, root.site, paths)
+    return str(version).strip()
 
 
 def keep_for(packages: Iterable[str], files: Iterable[str] = ()) -> Callable[[str], bool]:
@@ -57,4 +91,19 @@ def keep_for(packages: Iterable[str], files: Iterable[str] = ()) -> Callable[[st
     True for `*.py` of the packages, for `files` (paths relative to a package's folder, of any
     name), and for METADATA and entry_points.txt of every dist-info.
     """
-    raise NotImplementedError
+    names = "|".join(re.escape(name) for name in sorted(packages)) or r"(?!)"
+    inside = re.compile(rf"{_SITE}/(?:{names})/(.+)")
+    wanted = frozenset(files)
+
+    def keep(path: str) -> bool:
+        match = inside.fullmatch(path)
+        if match and (match[1].endswith(".py") or match[1] in wanted):
+            return True
+        return _KEPT.fullmatch(path) is not None
+
+    return keep
+
+
+def _normal(name: str) -> str:
+    """A distribution's name as names are compared (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
