@@ -55,12 +55,12 @@ def _reported(body: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(body)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        from builder.errors import SparklockError  # noqa: PLC0415
+        from builder.errors import SparklockError
 
         try:
             return body(*args, **kwargs)
         except SparklockError as error:
-            from builder.edges.console import print_error  # noqa: PLC0415
+            from builder.edges.console import print_error
 
             print_error(error, as_json=bool(kwargs.get("json")))
             sys.exit(error.exit_code)
@@ -72,7 +72,7 @@ def _reported(body: Callable[P, R]) -> Callable[P, R]:
 
 
 def _say(result: Reportable, *, as_json: bool) -> None:
-    from builder.edges.console import print_json  # noqa: PLC0415
+    from builder.edges.console import print_json
 
     if as_json:
         print_json(result.as_json())
@@ -82,7 +82,7 @@ def _say(result: Reportable, *, as_json: bool) -> None:
 
 def _progress(*, json: bool = False, quiet: bool = False) -> Progress:
     """Progress goes to standard error, so that standard output is the result alone."""
-    from builder.edges.console import progress_for  # noqa: PLC0415
+    from builder.edges.console import progress_for
 
     return progress_for(quiet=quiet or json)
 
@@ -96,7 +96,7 @@ def lock(
     _ctx: Context, file: str = FILE, check: bool = False, json: bool = False, quiet: bool = False
 ) -> None:
     """Resolve the manifest and write lockfile.json; with --check, only say if it is current."""
-    from builder import pipeline  # noqa: PLC0415
+    from builder import pipeline
 
     path = Path(file)
     if check:
@@ -122,7 +122,7 @@ def build(
     quiet: bool = False,
 ) -> None:
     """Assemble the hybrid image, prove that it is what the lock says, and keep it in the store."""
-    from builder import pipeline  # noqa: PLC0415
+    from builder import pipeline
 
     report = pipeline.build(
         Path(file),
@@ -137,7 +137,7 @@ def build(
 @_reported
 def schema(_ctx: Context, check: bool = False) -> None:
     """Write cluster.schema.json from the manifest's models; editors complete cluster.toml by it."""
-    from builder import pipeline  # noqa: PLC0415
+    from builder import pipeline
 
     print(pipeline.schema(ROOT, check=check))
 
@@ -145,11 +145,11 @@ def schema(_ctx: Context, check: bool = False) -> None:
 # --- image to nodes ----------------------------------------------------------------------------
 
 
-@task(help=_help("file", "json", "quiet"))
+@task(help=_help("file", "json"))
 @_reported
-def plan(_ctx: Context, file: str = FILE, json: bool = False, quiet: bool = False) -> None:
+def plan(_ctx: Context, file: str = FILE, json: bool = False) -> None:
     """Show what deploy would do on each node, and why; change nothing."""
-    from deploy import pipeline  # noqa: PLC0415
+    from deploy import pipeline
 
     _say(pipeline.plan(Path(file)), as_json=json)
 
@@ -158,7 +158,7 @@ def plan(_ctx: Context, file: str = FILE, json: bool = False, quiet: bool = Fals
 @_reported
 def deploy(_ctx: Context, file: str = FILE, json: bool = False, quiet: bool = False) -> None:
     """Bring the locked image to every node and serve; or leave everything as it was."""
-    from deploy import pipeline  # noqa: PLC0415
+    from deploy import pipeline
 
     _say(pipeline.deploy(Path(file), _progress(json=json, quiet=quiet)), as_json=json)
 
@@ -167,7 +167,7 @@ def deploy(_ctx: Context, file: str = FILE, json: bool = False, quiet: bool = Fa
 @_reported
 def status(_ctx: Context, file: str = FILE, json: bool = False) -> None:
     """Show what runs on each node, and whether it is what the lock says."""
-    from deploy import pipeline  # noqa: PLC0415
+    from deploy import pipeline
 
     _say(pipeline.status(Path(file)), as_json=json)
 
@@ -176,7 +176,7 @@ def status(_ctx: Context, file: str = FILE, json: bool = False) -> None:
 @_reported
 def logs(_ctx: Context, file: str = FILE, tail: int = 100, json: bool = False) -> None:
     """Show the end of every rank's log."""
-    from deploy import pipeline  # noqa: PLC0415
+    from deploy import pipeline
 
     _say(pipeline.logs(Path(file), tail=tail), as_json=json)
 
@@ -185,7 +185,7 @@ def logs(_ctx: Context, file: str = FILE, tail: int = 100, json: bool = False) -
 @_reported
 def stop(_ctx: Context, file: str = FILE, json: bool = False) -> None:
     """Stop and remove the pair's containers; images and model files stay."""
-    from deploy import pipeline  # noqa: PLC0415
+    from deploy import pipeline
 
     _say(pipeline.stop(Path(file)), as_json=json)
 
@@ -210,7 +210,7 @@ def verify(
     quiet: bool = False,
 ) -> None:
     """Prove on every node what runs there: image, launcher, fabric, ranks, answers."""
-    from verify.run import run_checks  # noqa: PLC0415
+    from verify.run import run_checks
 
     report = run_checks(
         Path(file),
@@ -226,7 +226,7 @@ def verify(
 
 
 def _colour() -> bool:
-    from builder.edges.console import wants_colour  # noqa: PLC0415
+    from builder.edges.console import wants_colour
 
     return wants_colour(sys.stdout)
 
@@ -235,13 +235,13 @@ def _colour() -> bool:
 
 
 def _lab_spec() -> LabSpec:
-    from deploy.lab.spec import LabSpec  # noqa: PLC0415
+    from deploy.lab.spec import LabSpec
 
     return LabSpec(root=ROOT)
 
 
 def _prepare_machine(*, no_install: bool, progress: Progress) -> None:
-    from deploy.lab.requirements import provide  # noqa: PLC0415
+    from deploy.lab.requirements import provide
 
     provide(install=not no_install, announce=progress.note)
 
@@ -250,7 +250,7 @@ def _prepare_machine(*, no_install: bool, progress: Progress) -> None:
 @_reported
 def lab_up(_ctx: Context, json: bool = False, quiet: bool = False, no_install: bool = True) -> None:
     """Start two nodes on this machine, each with its own engine, sshd and RoCE devices."""
-    from deploy.lab.lifecycle import lab_up as up  # noqa: PLC0415
+    from deploy.lab.lifecycle import lab_up as up
 
     progress = _progress(json=json, quiet=quiet)
     _prepare_machine(no_install=no_install, progress=progress)
@@ -261,7 +261,7 @@ def lab_up(_ctx: Context, json: bool = False, quiet: bool = False, no_install: b
 @_reported
 def lab_down(_ctx: Context) -> None:
     """End the lab's nodes and remove every trace of them."""
-    from deploy.lab.lifecycle import lab_down as down  # noqa: PLC0415
+    from deploy.lab.lifecycle import lab_down as down
 
     print(down(_lab_spec()).text())
 
@@ -270,7 +270,7 @@ def lab_down(_ctx: Context) -> None:
 @_reported
 def lab_status(_ctx: Context, json: bool = False) -> None:
     """Show which of the lab's nodes are up."""
-    from deploy.lab.lifecycle import lab_status as status_of  # noqa: PLC0415
+    from deploy.lab.lifecycle import lab_status as status_of
 
     _say(status_of(_lab_spec()), as_json=json)
 
@@ -282,7 +282,7 @@ def lab_status(_ctx: Context, json: bool = False) -> None:
 @_reported
 def demo(_ctx: Context, no_install: bool = False) -> None:
     """Take this machine to two verified nodes: lab, lock, build, plan, deploy, verify, answer."""
-    from deploy.lab.demo import run_demo  # noqa: PLC0415
+    from deploy.lab.demo import run_demo
 
     run_demo(ROOT / FILE, _lab_spec(), _progress(), install=not no_install)
 
@@ -291,7 +291,7 @@ def demo(_ctx: Context, no_install: bool = False) -> None:
 @_reported
 def check(_ctx: Context) -> None:
     """Check the code: ruff, mypy and the import rules. Part of test."""
-    from tests.runner import run_static_checks  # noqa: PLC0415
+    from tests.runner import run_static_checks
 
     sys.exit(run_static_checks(ROOT))
 
@@ -306,7 +306,7 @@ def check(_ctx: Context) -> None:
 @_reported
 def test(_ctx: Context, fast: bool = False, slow: bool = False, no_install: bool = False) -> None:
     """Run everything CI runs: static checks, unit tests, and two real nodes on this machine."""
-    from tests.runner import run_tests  # noqa: PLC0415
+    from tests.runner import run_tests
 
     if not fast:
         _prepare_machine(no_install=no_install, progress=_progress())
@@ -317,7 +317,7 @@ def test(_ctx: Context, fast: bool = False, slow: bool = False, no_install: bool
 @_reported
 def bench(_ctx: Context, only: str = "", json: bool = False) -> None:
     """Measure the speed claims, each against its yardstick in the same run."""
-    from tests.bench.run import run_benchmarks  # noqa: PLC0415
+    from tests.bench.run import run_benchmarks
 
     _say(run_benchmarks(ROOT, only=only), as_json=json)
 

@@ -1,0 +1,70 @@
+"""What `inv check` and `inv test` run, step by step; they run it all and name what failed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def provide_dev_tools(root: Path) -> None:
+    """Install the locked development dependencies into .venv, unless they are there already."""
+    wanted, made = root / "requirements-dev.txt", root / ".venv" / ".made-from-dev"
+    if made.exists() and made.read_bytes() == wanted.read_bytes():
+        return
+    print("installing development dependencies into .venv", file=sys.stderr)
+    args = ["--quiet", "--no-deps", "--require-hashes", "-r", str(wanted)]
+    uv = shutil.which("uv")
+    installer = (
+        [uv, "pip", "install", "--python", sys.executable]
+        if uv
+        else [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+    )
+    subprocess.run([*installer, *args], check=True)
+    made.write_bytes(wanted.read_bytes())
+
+
+def run_static_checks(root: Path) -> int:
+    """0 if ruff, mypy and the import rules are content, else 1."""
+    provide_dev_tools(root)
+    python = sys.executable
+    return _run_all(
+        root,
+        ("ruff check", [python, "-m", "ruff", "check", "."]),
+        ("ruff format", [python, "-m", "ruff", "format", "--check", "."]),
+        ("mypy", [python, "-m", "mypy"]),
+        ("mypy tasks.py", [python, "-m", "mypy", "tasks.py"]),
+        ("import rules", [str(Path(python).with_name("lint-imports"))]),
+    )
+
+
+def run_tests(root: Path, *, fast: bool, slow: bool) -> int:
+    """0 if the static checks and the tests pass, else 1.
+
+    Without `fast` a missing prerequisite is a failure, never a silent skip.
+    """
+    static = run_static_checks(root)
+    deselected = [mark for mark, on in (("lab", fast), ("slow", not slow)) if on]
+    argv = [sys.executable, "-m", "pytest", "--durations=10"]
+    if deselected:
+        argv += ["-m", " and ".join(f"not {mark}" for mark in deselected)]
+    if not fast:
+        argv.append("--require")
+    tests = _run_all(root, ("pytest", argv))
+    return 1 if static or tests else 0
+
+
+def _run_all(root: Path, *steps: tuple[str, Sequence[str]]) -> int:
+    failed = []
+    for name, argv in steps:
+        print(f"== {name}", flush=True)
+        if subprocess.run(argv, cwd=root, check=False).returncode != 0:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
