@@ -1,0 +1,107 @@
+"""One node in the hands of a test: what can happen to a machine, done on purpose."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deploy.lab import access, fabric, nodes
+from deploy.lab.errors import NodeOffError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from deploy.lab.spec import LabSpec, NodeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LabNode:
+    """Control over one node of a lab that is up; `lab_up` repairs whatever was done here."""
+
+    spec: LabSpec
+    name: str
+
+    @property
+    def node(self) -> NodeSpec:
+        """The node's description."""
+        return self.spec.node(self.name)
+
+    @property
+    def root(self) -> Path:
+        """The node's root folder, as the machine reaches it; NodeOffError if it is off."""
+        return nodes.inside(self.node, "/")
+
+    @property
+    def infiniband(self) -> Path:
+        """The folder that the node sees as /sys/class/infiniband."""
+        return self.node.folder / "infiniband"
+
+    def run(self, argv: Sequence[str]) -> str:
+        """What a command printed on the node; LabCommandError unless it ended with status 0."""
+        return nodes.run_checked(self.spec, self.node, argv)
+
+    def power_off(self) -> None:
+        """Nothing; everything in the node has ended at once. Its disk stays."""
+        nodes.power_off(self.node)
+
+    def power_on(self) -> None:
+        """Nothing; the node is on again, with its disk and both services."""
+        hub = nodes.running(nodes.hub_record(self.spec))
+        if hub is None:  # then nothing of the lab is on
+            raise NodeOffError(self.name)
+        nodes.power_off(self.node)
+        nodes.start_node(self.spec, self.node, hub)
+
+    def stop_engine(self, *, crash: bool = False) -> None:
+        """Nothing; dockerd has ended: in order, its containers too, or by SIGKILL."""
+        nodes.request(self.node, "crash" if crash else "stop", "engine")
+
+    def start_engine(self) -> None:
+        """Nothing; dockerd answers."""
+        nodes.request(self.node, "start", "engine")
+        nodes.await_service(self.node, "engine")
+
+    def stop_sshd(self) -> None:
+        """Nothing; sshd has ended and so has every session."""
+        nodes.request(self.node, "stop", "sshd")
+
+    def start_sshd(self) -> None:
+        """Nothing; sshd answers."""
+        nodes.request(self.node, "start", "sshd")
+        nodes.await_service(self.node, "sshd")
+
+    def change_host_key(self) -> None:
+        """Nothing; sshd shows a key that known_hosts has not."""
+        key = self.node.folder / "hostkey"
+        key.unlink()
+        access.make_key(key, f"{self.name}, changed")
+        self.stop_sshd()
+        self.start_sshd()
+
+    def restore_host_key(self) -> None:
+        """Nothing; sshd shows the key of known_hosts again."""
+        shutil.copy(access.host_key(self.spec, self.node), self.node.folder / "hostkey")
+        self.stop_sshd()
+        self.start_sshd()
+
+    def set_port_state(self, hca: str, text: str) -> None:
+        """Nothing; the port's state file holds the text, such as `1: DOWN`."""
+        fabric.set_port(self.infiniband, hca, "state", text)
+
+    def set_port_file(self, hca: str, name: str, text: str) -> None:
+        """Nothing; a file below ports/1, such as `rate` or `gids/3`, holds the text."""
+        fabric.set_port(self.infiniband, hca, name, text)
+
+    def add_counters(self, hca: str, increments: Mapping[str, int]) -> None:
+        """Nothing; counters such as `port_xmit_data` (units of 4 bytes) have grown."""
+        fabric.add_to_counters(self.infiniband, hca, increments)
+
+    def remove_hca(self, hca: str) -> None:
+        """Nothing; the device is gone."""
+        fabric.remove_device(self.infiniband, hca)
+
+    def restore_fabric(self) -> None:
+        """Nothing; every device is there and healthy again."""
+        fabric.write_devices(self.infiniband, self.node.halves)

@@ -1,0 +1,112 @@
+"""The failures of a lab, all of exit code 5."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from builder.errors import Message, NodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+class LabSpecError(NodeError):
+    """A lab was asked for that cannot be."""
+
+    def __init__(self, *, field: str, expected: str, found: str) -> None:
+        super().__init__(field, expected, found)
+        self.field, self.expected, self.found = field, expected, found
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message."""
+        return (
+            Message(
+                place=f"lab: {self.field}",
+                what="a lab cannot be made like this",
+                expected=self.expected,
+                found=self.found,
+                remedy=f"choose another {self.field}",
+            ),
+        )
+
+
+class LabCommandError(NodeError):
+    """A program that sets up the lab failed."""
+
+    def __init__(self, argv: Sequence[str], status: int, stderr: str, *, place: str) -> None:
+        super().__init__(tuple(argv), status, stderr, place)
+        self.place, self.argv, self.status, self.stderr = place, tuple(argv), status, stderr
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the end of stderr."""
+        return (
+            Message(
+                place=self.place,
+                what=f"{' '.join(self.argv)} ended with status {self.status}",
+                detail=end_of(self.stderr),
+                remedy="inv lab.down, then inv lab.up",
+            ),
+        )
+
+
+class NodeStartError(NodeError):
+    """A node, or a service in it, did not come up."""
+
+    def __init__(self, node: str, what: str, log: Path, log_text: str) -> None:
+        super().__init__(node, what, log, log_text)
+        self.node, self.what, self.log, self.log_text = node, what, log, log_text
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the log's end."""
+        return (
+            Message(
+                place=f"lab node {self.node}",
+                what=self.what,
+                detail=end_of(self.log_text),
+                remedy=f"read {self.log}, then inv lab.down and inv lab.up",
+            ),
+        )
+
+
+class NodeOffError(NodeError):
+    """A node was asked for something while it is off."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.node = node
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message."""
+        return (
+            Message(place=f"lab node {self.node}", what="the node is off", remedy="inv lab.up"),
+        )
+
+
+class LeftoverError(NodeError):
+    """Something of a lab could not be removed."""
+
+    def __init__(self, lab: str, leftovers: Sequence[str]) -> None:
+        super().__init__(lab, tuple(leftovers))
+        self.lab, self.leftovers = lab, tuple(leftovers)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message that lists what is left."""
+        return (
+            Message(
+                place=f"lab {self.lab}",
+                what="not everything could be removed",
+                detail="\n".join(self.leftovers),
+                remedy="end what uses it, then inv lab.down again",
+            ),
+        )
+
+
+def end_of(text: str, lines: int = 15) -> str:
+    """The last lines of a log."""
+    return "\n".join(text.splitlines()[-lines:])

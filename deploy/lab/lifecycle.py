@@ -1,0 +1,153 @@
+"""A lab as a whole: up, down, status. Up and down may be repeated, and follow a crash or reboot."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from deploy.lab import access, cgroups, fabric, network, nodes
+from deploy.lab.errors import LeftoverError, NodeStartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from builder.progress import Progress
+    from deploy.lab.nodes import NodeState
+    from deploy.lab.processes import ProcessRecord
+    from deploy.lab.spec import LabSpec, NodeSpec
+
+SPEC_FILE: Final = "lab.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LabState:
+    """A lab as observed."""
+
+    spec: LabSpec
+    nodes: tuple[NodeState, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every node can be used."""
+        return all(node.healthy for node in self.nodes)
+
+
+def lab_up(spec: LabSpec, progress: Progress) -> LabState:
+    """The lab, healthy. What runs well stays; a node that does not is restarted with its disk.
+
+    NodeStartError or LabCommandError, with the end of the log that tells why.
+    """
+    with _locked(spec):
+        if _differs(spec):
+            progress.note("the lab that runs is another one: it is taken down first")
+            _remove(spec)
+        progress.stage(f"Lab {spec.name}: {spec.node_count} nodes on this machine")
+        (spec.path / SPEC_FILE).write_text(_shape(spec))
+        access.write_access(spec)
+        hub = _hub(spec)
+        with ThreadPoolExecutor(spec.node_count) as pool:
+            states = tuple(pool.map(lambda node: _ensure(spec, node, hub, progress), spec.nodes))
+    return LabState(spec, states)
+
+
+def lab_status(spec: LabSpec) -> LabState:
+    """The lab as it is now; nothing is changed."""
+    with ThreadPoolExecutor(spec.node_count) as pool:
+        return LabState(spec, tuple(pool.map(lambda node: nodes.observe(spec, node), spec.nodes)))
+
+
+def lab_down(spec: LabSpec) -> None:
+    """Nothing; no process, namespace, link, mount, cgroup or file of the lab is left.
+
+    LeftoverError names what could not be removed.
+    """
+    with _locked(spec):
+        _remove(spec)
+        shutil.rmtree(spec.path)
+
+
+def _hub(spec: LabSpec) -> ProcessRecord:
+    """The hub's process; when it is new, no node is on any more, for none is connected."""
+    record = nodes.running(nodes.hub_record(spec))
+    if record is not None and set(spec.uplinks) <= network.link_names():
+        return record
+    _end_processes(spec)
+    return nodes.start_hub(spec)
+
+
+def _ensure(spec: LabSpec, node: NodeSpec, hub: ProcessRecord, progress: Progress) -> NodeState:
+    state = nodes.observe(spec, node)
+    if state.healthy:
+        fabric.write_devices(node.folder / "infiniband", node.halves)
+        return state
+    if state.pid is not None:
+        progress.note(f"{node.name} is restarted: {state.problem}")
+    nodes.power_off(node)
+    nodes.start_node(spec, node, hub)
+    state = nodes.observe(spec, node)
+    if not state.healthy:
+        log = node.folder / "log" / "sshd"
+        raise NodeStartError(node.name, "it is on, but ssh does not get in", log, state.problem)
+    progress.note(
+        f"{node.name}: {state.address}, Docker {state.engine_version}, {state.storage_driver}"
+    )
+    return state
+
+
+def _end_processes(spec: LabSpec) -> None:
+    for record_file in sorted(spec.path.glob("nodes/*/init.json")):
+        nodes.end_process(record_file.parent.name, record_file)
+    nodes.end_process("hub", nodes.hub_record(spec))
+
+
+def _remove(spec: LabSpec) -> None:
+    """Nothing; all of the lab is gone but its empty folder."""
+    _end_processes(spec)
+    network.remove_uplinks(spec)
+    left = cgroups.remove(spec.cgroup)
+    if left:
+        raise LeftoverError(spec.name, [str(path) for path in left])
+    for entry in sorted(spec.path.iterdir()):
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def _shape(spec: LabSpec) -> str:
+    """What a running lab must have in common with the wanted one to be it."""
+    return json.dumps(
+        {"name": spec.name, "subnets": spec.subnets, "nodes": [n.engine for n in spec.nodes]}
+    )
+
+
+def _differs(spec: LabSpec) -> bool:
+    file = spec.path / SPEC_FILE
+    return file.exists() and file.read_text() != _shape(spec)
+
+
+@contextmanager
+def _locked(spec: LabSpec) -> Iterator[None]:
+    """Nothing; inside the block nobody else changes the lab, and its folder exists.
+
+    The lock is on the folder itself, so that none is left behind; who waited for a folder that was
+    removed meanwhile begins again.
+    """
+    while True:
+        spec.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(spec.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_still(spec.path, descriptor):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
