@@ -54,15 +54,14 @@ def read_tree(
     wanted: set[str] = set()
     for index, listing in reversed(list(enumerate(listings))):
         if any(_lacks_content(entry) and entry.path in wanted for entry in listing.entries):
-            below = frozenset(wanted)
-            listings[index] = read_layer_of(
-                source,
-                listing.layer,
-                keep=lambda path, below=below: path in below or keep(path),
-                blobs=blobs,
-            )
+            also = _also(frozenset(wanted), keep)
+            listings[index] = read_layer_of(source, listing.layer, keep=also, blobs=blobs)
         wanted |= {link.target for link in listing.links if link.path in wanted or keep(link.path)}
     return stack(listings)
+
+
+def _also(paths: frozenset[str], keep: Callable[[str], bool]) -> Callable[[str], bool]:
+    return lambda path: path in paths or keep(path)
 
 
 def _lacks_content(entry: Entry) -> bool:
