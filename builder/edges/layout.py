@@ -2,41 +2,119 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+
+from builder.digest import canonical_json, digest_bytes, hex_of
+from builder.oci.documents import IndexDocument, json_object, parse_document
+from builder.oci.errors import (
+    DigestMismatchError,
+    MalformedDocumentError,
+    MissingBlobError,
+    MissingLayoutError,
+    NotALayoutError,
+    StorageError,
+    TruncatedBlobError,
+)
+from builder.oci.model import OCI_INDEX
+from builder.oci.select import MAX_DOCUMENT_BYTES
+from builder.oci.validate import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from builder.digest import Digest
     from builder.oci.model import Descriptor, Image
 
     OpenBlob: TypeAlias = Callable[[Descriptor], AbstractContextManager[Iterator[bytes]]]
 
+CHUNK_BYTES: Final = 2**20
+MARKER: Final = "oci-layout"
+INDEX: Final = "index.json"
+VERSION: Final = "1.0.0"
+REF_NAME: Final = "org.opencontainers.image.ref.name"
+
 
 class LayoutSource:
     """A folder in the OCI image layout; a builder.sources.ImageSource."""
 
     def __init__(self, root: Path) -> None:
-        raise NotImplementedError
+        self._root = root
 
     @property
     def place(self) -> str:
         """The source as an error names it: `oci:DIR`."""
-        raise NotImplementedError
+        return f"oci:{self._root}"
 
     def roots(self) -> tuple[Descriptor, ...]:
         """The descriptors in index.json, sorted by digest; MissingLayoutError if it is none."""
-        raise NotImplementedError
+        self._require_layout()
+        place = f"{self.place}/{INDEX}"
+        wanted = "the index of an OCI layout"
+        document = json_object(self._small_file(INDEX), place=place, wanted=wanted)
+        index = parse_document(IndexDocument, document, place=place, wanted=wanted)
+        found = {item.descriptor for item in index.manifests}
+        return tuple(sorted(found, key=lambda item: item.digest))
 
     def document(self, digest: Digest, *, media_type: str) -> bytes:
         """The raw bytes of a manifest, index or config, checked against the digest."""
-        raise NotImplementedError
+        path = self._blob_path(digest)
+        with _storage_errors(path, "read a blob"):
+            size_bytes = path.stat().st_size
+            raw = path.read_bytes() if size_bytes <= MAX_DOCUMENT_BYTES else None
+        place = f"{self.place}: {digest}"
+        if raw is None:
+            problem = f"{size_bytes} bytes, and {MAX_DOCUMENT_BYTES} are the most"
+            raise MalformedDocumentError(place, wanted=media_type, problems=(problem,))
+        if digest_bytes(raw) != digest:
+            raise DigestMismatchError(place, expected=digest, found=digest_bytes(raw))
+        return raw
 
-    def open_blob(self, descriptor: Descriptor) -> AbstractContextManager[Iterator[bytes]]:
-        """The stored bytes of a blob in chunks of at most 1 MiB."""
-        raise NotImplementedError
+    @contextmanager
+    def open_blob(self, descriptor: Descriptor) -> Iterator[Iterator[bytes]]:
+        """The stored bytes of a blob in chunks of at most 1 MiB.
+
+        Raises MissingBlobError, or TruncatedBlobError at once when the file is too short.
+        """
+        path = self._blob_path(descriptor.digest)
+        with _storage_errors(path, "read a blob"):
+            file = path.open("rb")
+        with file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            if size_bytes < descriptor.size_bytes:
+                raise TruncatedBlobError(
+                    self.place,
+                    descriptor.digest,
+                    expected_bytes=descriptor.size_bytes,
+                    found_bytes=size_bytes,
+                )
+            yield _chunks(path, file)
+
+    def _require_layout(self) -> None:
+        for name in (MARKER, INDEX):
+            if not (self._root / name).is_file():
+                raise MissingLayoutError(self.place, missing=name)
+        place = f"{self.place}/{MARKER}"
+        wanted = "the marker of an OCI layout"
+        marker = json_object(self._small_file(MARKER), place=place, wanted=wanted)
+        if marker.get("imageLayoutVersion") != VERSION:
+            problem = f"imageLayoutVersion: expected {VERSION!r}, found {marker!r}"
+            raise MalformedDocumentError(place, wanted=wanted, problems=(problem,))
+
+    def _small_file(self, name: str) -> bytes:
+        with _storage_errors(self._root / name, "read a layout's file"):
+            return (self._root / name).read_bytes()
+
+    def _blob_path(self, digest: Digest) -> Path:
+        self._require_layout()
+        path = self._root / "blobs" / "sha256" / hex_of(digest)
+        if not path.is_file():
+            raise MissingBlobError(self.place, digest)
+        return path
 
 
 def write_layout(
@@ -48,4 +126,76 @@ def write_layout(
     what the layout held before is removed after that. `name` becomes the image's ref.name.
     Raises NotALayoutError when the folder holds something else.
     """
-    raise NotImplementedError
+    _refuse_other_folder(directory)
+    blobs = directory / "blobs" / "sha256"
+    with _storage_errors(directory, "write an OCI layout"):
+        blobs.mkdir(parents=True, exist_ok=True)
+        _write(directory / MARKER, [canonical_json({"imageLayoutVersion": VERSION})])
+        kept = {
+            _write_blob(blobs, image.manifest.descriptor.digest, [image.manifest.raw]),
+            _write_blob(blobs, image.config.digest, [image.config.raw]),
+        }
+        for layer in image.layers:
+            descriptor = layer.descriptor
+            with open_blob(descriptor) as chunks:
+                place = f"{directory}: {descriptor.digest}"
+                whole = checked(chunks, descriptor, place=place)
+                kept.add(_write_blob(blobs, descriptor.digest, whole))
+        _write(directory / INDEX, [canonical_json(_index(image, name))])
+        for path in set(blobs.iterdir()) - kept:
+            path.unlink()
+
+
+def _refuse_other_folder(directory: Path) -> None:
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise NotALayoutError(str(directory), found="a file")
+    names = sorted(path.name for path in directory.iterdir())
+    if names and MARKER not in names:
+        raise NotALayoutError(str(directory), found=f"a folder with {names[0]} and so on")
+
+
+def _index(image: Image, name: str | None) -> dict[str, Any]:
+    platform = image.config.platform
+    entry = image.manifest.descriptor.as_json() | {
+        "platform": {"os": platform.os, "architecture": platform.architecture}
+        | ({"variant": platform.variant} if platform.variant else {})
+    }
+    if name is not None:
+        entry["annotations"] = {REF_NAME: name}
+    return {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [entry]}
+
+
+def _write_blob(blobs: Path, digest: Digest, chunks: Iterable[bytes]) -> Path:
+    path = blobs / hex_of(digest)
+    _write(path, chunks)
+    return path
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write a file that appears under its name with all its bytes or not at all."""
+    file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=".writing-", delete=False)  # noqa: SIM115 - closed below
+    try:
+        with file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        Path(file.name).replace(path)
+    finally:
+        Path(file.name).unlink(missing_ok=True)
+
+
+def _chunks(path: Path, file: IO[bytes]) -> Iterator[bytes]:
+    with _storage_errors(path, "read a blob"):
+        yield from iter(lambda: file.read(CHUNK_BYTES), b"")
+
+
+@contextmanager
+def _storage_errors(path: Path, action: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(str(path), action=action, reason=str(error)) from error

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from builder.digest import Hasher, digest_bytes, hex_of
+from builder.oci.errors import DamagedBlobError, DigestMismatchError, MissingBlobError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from builder.digest import Digest
     from builder.oci.model import Descriptor
+
+CHUNK_BYTES: Final = 2**20
 
 
 class BlobStore:
@@ -21,28 +28,96 @@ class BlobStore:
     """
 
     def __init__(self, root: Path) -> None:
-        raise NotImplementedError
+        self._root = root
 
     def path(self, digest: Digest) -> Path:
         """Where the blob stands, or would stand."""
-        raise NotImplementedError
+        name = hex_of(digest)
+        return self._root / "sha256" / name[:2] / name
 
     def has(self, digest: Digest) -> bool:
         """Whether the blob is here."""
-        raise NotImplementedError
+        return self.path(digest).is_file()
 
     def read(self, digest: Digest) -> bytes:
-        """All bytes of a small blob, checked; MissingBlobError or DigestMismatchError."""
-        raise NotImplementedError
+        """All bytes of a small blob, checked; MissingBlobError or DamagedBlobError."""
+        with self._opened(digest) as file:
+            data = file.read()
+        if digest_bytes(data) != digest:
+            raise self._damaged(digest, digest_bytes(data))
+        return data
 
     def chunks(self, digest: Digest) -> Iterator[bytes]:
         """The bytes in chunks of at most 1 MiB; after the last, checked as in `read`."""
-        raise NotImplementedError
+        hasher = Hasher()
+        with self._opened(digest) as file:
+            yield from hasher.tee(iter(lambda: file.read(CHUNK_BYTES), b""))
+        if hasher.digest() != digest:
+            raise self._damaged(digest, hasher.digest())
 
-    def open_blob(self, descriptor: Descriptor) -> AbstractContextManager[Iterator[bytes]]:
+    @contextmanager
+    def open_blob(self, descriptor: Descriptor) -> Iterator[Iterator[bytes]]:
         """As ImageSource.open_blob, so that a store can stand where a source does."""
-        raise NotImplementedError
+        yield self.chunks(descriptor.digest)
 
     def put(self, chunks: Iterable[bytes], *, expected: Digest | None = None) -> Digest:
-        """Store bytes and return their digest; DigestMismatchError keeps nothing."""
-        raise NotImplementedError
+        """Store bytes and return their digest; DigestMismatchError keeps nothing.
+
+        An error of the chunks' own passes through and keeps nothing either.
+        """
+        with self._temporary() as file:
+            hasher = Hasher()
+            for chunk in hasher.tee(chunks):
+                with self._storage_errors("write a blob"):
+                    file.write(chunk)
+            digest = hasher.digest()
+            if expected is not None and expected != digest:
+                raise DigestMismatchError(str(self._root), expected=expected, found=digest)
+            if not self._has_whole(digest, hasher.size_bytes):
+                with self._storage_errors("keep a blob"):
+                    self._publish(file, self.path(digest))
+        return digest
+
+    @contextmanager
+    def _temporary(self) -> Iterator[IO[bytes]]:
+        """A file that is gone afterwards, unless it was published under another name."""
+        with self._storage_errors("make a temporary file"):
+            directory = self._root / "tmp"
+            directory.mkdir(parents=True, exist_ok=True)
+            file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # noqa: SIM115 - closed below
+        try:
+            with file:
+                yield file
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+
+    def _publish(self, file: IO[bytes], path: Path) -> None:
+        file.flush()
+        os.fchmod(file.fileno(), 0o444)
+        os.fsync(file.fileno())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Path(file.name).replace(path)
+
+    @contextmanager
+    def _opened(self, digest: Digest) -> Iterator[IO[bytes]]:
+        with self._storage_errors("read a blob"):
+            try:
+                file = self.path(digest).open("rb")
+            except FileNotFoundError as error:
+                raise MissingBlobError(str(self._root), digest) from error
+            with file:
+                yield file
+
+    @contextmanager
+    def _storage_errors(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(str(self._root), action=action, reason=str(error)) from error
+
+    def _has_whole(self, digest: Digest, size_bytes: int) -> bool:
+        path = self.path(digest)
+        return path.is_file() and path.stat().st_size == size_bytes
+
+    def _damaged(self, digest: Digest, found: Digest) -> DamagedBlobError:
+        return DamagedBlobError(str(self.path(digest)), expected=digest, found=found)

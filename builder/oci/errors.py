@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from builder.errors import BuildError, Message
@@ -95,6 +96,18 @@ class DigestMismatchError(BuildError):
                 found=self.found,
                 remedy=_FETCH_AGAIN,
             ),
+        )
+
+
+class DamagedBlobError(DigestMismatchError):
+    """A blob of our own store was changed; `place` is its file."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """As of any mismatch, with the way to be rid of the file."""
+        return tuple(
+            replace(message, remedy=f"rm -f {self.place}, then run `inv lock`")
+            for message in super().messages
         )
 
 
