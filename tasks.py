@@ -33,6 +33,17 @@ HELP = {
     "no-install": "never install Debian packages; name them instead",
 }
 
+DEMO_END = """
+Two nodes serve one model, and that is proven. It answered: {answer!r}
+
+Next:
+  inv status                        what runs, and whether it is what the lock says
+  inv deploy                        again: nothing changes, and it says so
+  edit cluster.toml, inv plan       see a change before it is made
+  examples/entrypoint-collision     the mismatch that this tool exists for
+  inv stop; inv lab.down            remove the containers; remove the nodes
+"""
+
 
 class Reportable(Protocol):
     """What a pipeline function returns: something a person and a script can read."""
@@ -282,9 +293,29 @@ def lab_status(_ctx: Context, json: bool = False) -> None:
 @_reported
 def demo(_ctx: Context, no_install: bool = False) -> None:
     """Take this machine to two verified nodes: lab, lock, build, plan, deploy, verify, answer."""
-    from deploy.lab.demo import run_demo
+    from builder import pipeline as builder
+    from deploy import pipeline as deployer
+    from deploy.lab.lifecycle import lab_up as up
+    from verify.run import run_checks
 
-    run_demo(ROOT / FILE, _lab_spec(), _progress(), install=not no_install)
+    file, progress = ROOT / FILE, _progress()
+    print("== 1/6 two nodes on this machine (inv lab.up)")
+    _prepare_machine(no_install=no_install, progress=progress)
+    print(up(_lab_spec(), progress).text())
+    print("== 2/6 is the lock that of the manifest? (inv lock --check)")
+    print(builder.check_lock(file).text())
+    print("== 3/6 assemble the hybrid image, as locked (inv build --locked)")
+    print(builder.build(file, progress, locked=True).text())
+    print("== 4/6 what a deployment would do (inv plan)")
+    print(deployer.plan(file).text())
+    print("== 5/6 do it (inv deploy)")
+    deployed = deployer.deploy(file, progress)
+    print(deployed.text())
+    print("== 6/6 prove what runs (inv verify)")
+    report = run_checks(file, progress=progress)
+    print(report.text(colour=_colour()))
+    report.require_passed()
+    print(DEMO_END.format(answer=deployed.answer))
 
 
 @task
