@@ -12,16 +12,16 @@ from builder.digest import canonical_json, digest_bytes, hex_of
 from builder.oci.documents import IndexDocument, json_object, parse_document
 from builder.oci.errors import (
     DigestMismatchError,
-    MalformedDocumentError,
     MissingBlobError,
     MissingLayoutError,
     NotALayoutError,
     StorageError,
     TruncatedBlobError,
 )
+from builder.oci.image_errors import MalformedDocumentError
 from builder.oci.model import OCI_INDEX
 from builder.oci.select import MAX_DOCUMENT_BYTES
-from builder.oci.validate import checked
+from builder.oci.stream import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from builder.digest import Digest, parse_digest
-from builder.oci.errors import MalformedDocumentError
+from builder.oci.image_errors import MalformedDocumentError
 from builder.oci.model import Descriptor
 
 _MAX_PROBLEMS = 10

@@ -13,13 +13,13 @@ from builder.oci.documents import (
     json_object,
     parse_document,
 )
-from builder.oci.errors import (
+from builder.oci.errors import MissingBlobError
+from builder.oci.image_errors import (
     AmbiguousRootError,
     ConfigPlatformError,
     ForeignLayerError,
     LayerCountError,
     MalformedDocumentError,
-    MissingBlobError,
     PinNotFoundError,
     PlatformNotFoundError,
     UnsupportedMediaTypeError,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from builder.oci.errors import (
+from builder.oci.image_errors import (
     ContentSizeError,
     DuplicateEntryError,
     EntryOrderError,

@@ -4,43 +4,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from builder.digest import Hasher
-from builder.oci.errors import DigestMismatchError, SizeMismatchError, TruncatedBlobError
+from builder.errors import BuildError
+from builder.oci.image_errors import InvalidImageError
+from builder.oci.select import image_of, parse_config, parse_manifest
+from builder.oci.stream import checked, drain, plain_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from builder.digest import Digest
-    from builder.oci.model import Descriptor, Image
+    from builder.oci.model import Descriptor, Image, Layer
     from builder.sources import ImageSource
 
 
-def checked(chunks: Iterable[bytes], descriptor: Descriptor, *, place: str) -> Iterator[bytes]:
-    """The same chunks; after the last, size and digest are compared with the descriptor.
+def validate_image(source: ImageSource, manifest: Descriptor) -> Image:
+    """The image of a manifest, all of it read and recomputed.
 
-    Stops as soon as there are too many bytes. Raises SizeMismatchError, TruncatedBlobError or
-    DigestMismatchError.
+    Raises InvalidImageError with every blob that is wrong; or, since nothing can be read by a
+    manifest or config that is wrong itself, the one error of that document.
     """
-    hasher = Hasher()
-    wanted = descriptor.size_bytes
-    for chunk in hasher.tee(chunks):
-        if hasher.size_bytes > wanted:
-            raise SizeMismatchError(
-                place, descriptor.digest, expected_bytes=wanted, found_bytes=hasher.size_bytes
-            )
-        yield chunk
-    if hasher.size_bytes < wanted:
-        raise TruncatedBlobError(
-            place, descriptor.digest, expected_bytes=wanted, found_bytes=hasher.size_bytes
-        )
-    if hasher.digest() != descriptor.digest:
-        raise DigestMismatchError(place, expected=descriptor.digest, found=hasher.digest())
+    parsed = parse_manifest(_raw(source, manifest), place=_place(source, manifest))
+    config = parse_config(_raw(source, parsed.config), place=_place(source, parsed.config))
+    image = image_of(parsed, config, place=_place(source, manifest))
+    problems = []
+    for layer in image.layers:
+        try:
+            _check_layer(source, layer)
+        except BuildError as error:
+            problems.append(error)
+    if problems:
+        raise InvalidImageError(_place(source, manifest), tuple(problems))
+    return image
 
 
-def validate_image(source: ImageSource, digest: Digest) -> Image:
-    """The image whose manifest has this digest, all of it read and recomputed.
+def _raw(source: ImageSource, descriptor: Descriptor) -> bytes:
+    """A document's bytes, hashed here and not where they come from."""
+    with source.open_blob(descriptor) as chunks:
+        return b"".join(checked(chunks, descriptor, place=_place(source, descriptor)))
 
-    Raises InvalidImageError with every problem found, or the error of a document that cannot be
-    read at all.
-    """
-    raise NotImplementedError
+
+def _check_layer(source: ImageSource, layer: Layer) -> None:
+    with source.open_blob(layer.descriptor) as chunks:
+        drain(plain_tar(chunks, layer, place=_place(source, layer.descriptor)))
+
+
+def _place(source: ImageSource, descriptor: Descriptor) -> str:
+    return f"{source.place}: {descriptor.digest}"
