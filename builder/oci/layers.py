@@ -10,7 +10,6 @@ from builder.oci.errors import MalformedLayerError, UnsafePathError
 from builder.oci.stream import drain, plain_tar
 from builder.oci.tar import OPAQUE_NAME, WHITEOUT_PREFIX
 from builder.oci.tree import Entry, Kind
-from builder.oci.validate import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

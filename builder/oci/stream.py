@@ -40,9 +40,7 @@ def checked(chunks: Iterable[bytes], descriptor: Descriptor, *, place: str) -> I
             place, descriptor.digest, expected_bytes=wanted, found_bytes=hasher.size_bytes
         )
     if hasher.digest() != descriptor.digest:
-        raise DigestMismatchError(
-            f"{place}: {descriptor.digest}", expected=descriptor.digest, found=hasher.digest()
-        )
+        raise DigestMismatchError(place, expected=descriptor.digest, found=hasher.digest())
 
 
 def plain_tar(chunks: Iterable[bytes], layer: Layer, *, place: str) -> Iterator[bytes]:
