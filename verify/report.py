@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from builder.digest import canonical_json
+from builder.errors import Message
 from verify.errors import UnprovenError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from builder.digest import Digest, JsonValue
-    from builder.errors import Message
+    from verify.verdict import Verdict
 
 
 class Outcome(Enum):
@@ -28,17 +31,36 @@ class Outcome(Enum):
     """This run has nothing to judge the claim by; `reason` says what is missing."""
 
 
+_MARKS: Final = {
+    Outcome.PASSED: ("ok", "32"),
+    Outcome.FAILED: ("FAILED", "31"),
+    Outcome.ERROR: ("ERROR", "31"),
+    Outcome.NOT_APPLICABLE: ("n/a", "33"),
+}
+"""The word of each outcome, and its SGR colour."""
+
+_WORD_WIDTH: Final = 6
+
+
 @dataclass(frozen=True, slots=True)
-class CheckResult:
-    """One check of one subject.
+class Check:
+    """One check of one subject, before it ran.
 
     `id` is `fabric.port_is_active[spark-a-rocep1s0f0]`; `subject` a node's name or `cluster`;
-    `proves` the first sentence of the check's docstring; `reason` why it is not applicable.
+    `place` the subject as an error names it; `proves` the first line of the check's docstring.
     """
 
     id: str
     subject: str
+    place: str
     proves: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """How one check ended; `reason` says why it is not applicable."""
+
+    check: Check
     outcome: Outcome
     evidence: tuple[str, ...] = ()
     reason: str = ""
@@ -46,8 +68,75 @@ class CheckResult:
 
     @property
     def group(self) -> str:
-        """The first part of the id: image, container, fabric, serving or model."""
-        return self.id.partition(".")[0]
+        """The first part of the id: image, container, fabric, collective, serving or model."""
+        return self.check.id.partition(".")[0]
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The result as a JSON object."""
+        return {
+            "id": self.check.id,
+            "subject": self.check.subject,
+            "proves": self.check.proves,
+            "outcome": self.outcome.value,
+            "evidence": list(self.evidence),
+            "reason": self.reason,
+            "messages": [message.as_json() for message in self.messages],
+        }
+
+
+def result_of(
+    check: Check, verdict: Verdict | None, problems: tuple[Message, ...] = ()
+) -> CheckResult:
+    """The result of a check that ran.
+
+    Fails closed: a check that broke, judged nothing, or looked at nothing is an error.
+    """
+    if verdict is None and not problems:
+        problems = (_broken(check, "the check ended without a verdict"),)
+    if verdict is None or problems:
+        return CheckResult(check, Outcome.ERROR, messages=problems)
+    if verdict.findings:
+        messages = tuple(
+            Message(
+                place=check.place,
+                what=f"{check.id}: {finding.what}",
+                expected=finding.expected,
+                found=finding.found,
+                remedy=finding.remedy,
+            )
+            for finding in verdict.findings
+        )
+        return CheckResult(check, Outcome.FAILED, verdict.evidence, messages=messages)
+    if verdict.not_shown:
+        return CheckResult(check, Outcome.NOT_APPLICABLE, verdict.evidence, verdict.not_shown)
+    if not verdict.evidence:
+        return result_of(check, None, (_broken(check, "the check looked at nothing"),))
+    return CheckResult(check, Outcome.PASSED, verdict.evidence)
+
+
+def result_of_missing(check: Check) -> CheckResult:
+    """The result of a check that was collected and never told how it ended."""
+    return result_of(check, None, (_broken(check, "the check did not run to its end"),))
+
+
+def _broken(check: Check, what: str) -> Message:
+    return Message(
+        place=check.place,
+        what=f"{check.id}: {what}",
+        expected="a verdict with evidence",
+        remedy="this is a fault of sparklock; please report it",
+    )
+
+
+def result_from_json(check: Check, value: Mapping[str, Any]) -> CheckResult:
+    """The result that `as_json` gave for a check."""
+    return CheckResult(
+        check=check,
+        outcome=Outcome(value["outcome"]),
+        evidence=tuple(str(line) for line in value["evidence"]),
+        reason=str(value["reason"]),
+        messages=tuple(Message(**message) for message in value["messages"]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +163,68 @@ class Report:
         bad = self.count(Outcome.FAILED) + self.count(Outcome.ERROR)
         return bad == 0 and self.count(Outcome.PASSED) > 0
 
+    @property
+    def failures(self) -> tuple[Message, ...]:
+        """What keeps the report from passing, each message once."""
+        messages = [message for check in self.checks for message in check.messages]
+        if not messages and not self.passed:
+            messages = [_nothing_proved(self.cluster)]
+        return tuple(dict.fromkeys(messages))
+
     def require_passed(self) -> None:
         """Nothing; UnprovenError (exit code 6) with a message per failed claim if not `passed`."""
         if not self.passed:
-            raise UnprovenError(
-                self.lock_digest,
-                tuple(message for check in self.checks for message in check.messages),
-            )
+            raise UnprovenError(self.lock_digest, self.failures)
 
     def text(self, *, colour: bool = False) -> str:
-        """The report for a terminal, grouped, with a last line of counts and the lock's digest."""
-        raise NotImplementedError
+        """The report for a terminal, grouped, with a last line of counts and the lock's digest.
+
+        What failed is told in full by `failures`, which `require_passed` raises.
+        """
+        return "\n".join([*self._lines(colour=colour), "", self._summary()])
+
+    def _lines(self, *, colour: bool) -> Iterator[str]:
+        group = ""
+        for item in self.checks:
+            if item.group != group:
+                group = item.group
+                yield f"{group}:"
+            word, code = _MARKS[item.outcome]
+            mark = word.ljust(_WORD_WIDTH)
+            if colour:
+                mark = f"\x1b[{code}m{mark}\x1b[0m"
+            yield f"  {mark}  {item.check.subject}: {item.check.proves}"
+            if item.reason:
+                yield f"  {' ' * _WORD_WIDTH}  {item.reason}"
+
+    def _summary(self) -> str:
+        counts = ", ".join(
+            f"{self.count(outcome)} {outcome.value}" for outcome in Outcome if self.count(outcome)
+        )
+        part = f" (only {self.only})" if self.only else ""
+        return f"{self.cluster} on {', '.join(self.nodes)}{part}: {counts}; lock {self.lock_digest}"
 
     def as_json(self) -> JsonValue:
-        """The report as a JSON value."""
-        raise NotImplementedError
+        """The report as a JSON object."""
+        return {
+            "cluster": self.cluster,
+            "lock_digest": self.lock_digest,
+            "nodes": list(self.nodes),
+            "only": self.only,
+            "passed": self.passed,
+            "counts": {outcome.value: self.count(outcome) for outcome in Outcome},
+            "checks": [check.as_json() for check in self.checks],
+        }
 
     def json_bytes(self) -> bytes:
         """The report as canonical JSON with a newline at the end."""
         return canonical_json(self.as_json()) + b"\n"
+
+
+def _nothing_proved(cluster: str) -> Message:
+    return Message(
+        place=f"cluster {cluster}",
+        what="no selected check applies to it, so nothing is proved",
+        expected="at least one check that passes",
+        remedy="select more checks",
+    )

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from builder.pipeline import check_lock
+from verify.edges.inputs import read_inputs
+from verify.edges.process import Ended, run_pytest
+from verify.errors import BrokenRunError, NodesNotReadyError, NothingSelectedError
+from verify.events import Told
+from verify.report import Outcome, Report
+
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from builder.digest import Digest
     from builder.progress import Progress
-    from verify.report import Report
+
+_RAN = (0, 1)
+"""pytest's statuses for a run that came to its end, with and without failures."""
+
+_NOTHING_TO_RUN = (4, 5)
+"""pytest's statuses for a selection it cannot read, and for one that leaves nothing."""
 
 
 def run_checks(
@@ -17,16 +30,72 @@ def run_checks(
     progress: Progress,
     only: str | None = None,
     junit_path: Path | None = None,
-    json_path: Path | None = None,
 ) -> Report:
     """The report of every check on every node of a manifest, whatever the outcome.
 
     The caller prints `report.text(...)`, then calls `report.require_passed()` for exit code 6.
     `only` is a pytest -k expression over check ids: `fabric`, `image or model`, `spark-a`,
-    `fabric.port_is_active`. `junit_path` and `json_path` are written in every case but an error.
+    `fabric.port_is_active`. `junit_path` gets pytest's own JUnit file.
 
     Raises ManifestError or LockError if cluster.toml and its lockfile.json cannot be used,
     NodeError if a node or its engine cannot be reached (nothing is reported then), and
     ChecksFailedError if nothing was selected or pytest itself broke.
     """
-    raise NotImplementedError
+    check_lock(manifest_path)
+    inputs = read_inputs(manifest_path)
+    told = Told()
+    listener = _Listener(told, progress)
+    progress.stage("reach the nodes")
+    ended = run_pytest(manifest_path, only=only, junit_path=junit_path, hear=listener.hear)
+    if told.unready:
+        raise NodesNotReadyError(told.unready)
+    _require_whole(told, ended, only, inputs.lock_digest)
+    return Report(
+        cluster=inputs.manifest.name,
+        lock_digest=inputs.lock_digest,
+        nodes=tuple(node.name for node in inputs.manifest.nodes),
+        checks=told.ended(),
+        only=only,
+    )
+
+
+class _Listener:
+    """Takes events, and tells progress when a group begins or a check does not pass."""
+
+    def __init__(self, told: Told, progress: Progress) -> None:
+        self._told = told
+        self._progress = progress
+        self._group = ""
+
+    def hear(self, line: str) -> None:
+        result = self._told.hear(line)
+        if result is None:
+            return
+        if result.group != self._group:
+            self._group = result.group
+            self._progress.stage(f"check {result.group}")
+        if result.outcome in (Outcome.FAILED, Outcome.ERROR):
+            self._progress.note(f"{result.outcome.value}: {result.check.id}")
+
+
+def _require_whole(told: Told, ended: Ended, only: str | None, lock_digest: Digest) -> None:
+    """Nothing, if the run is one that a report can be made of."""
+    if only and ended.exit_status in _NOTHING_TO_RUN:
+        raise NothingSelectedError(only)
+    if ended.exit_status not in _RAN:
+        what = "the checks did not come to their end"
+        raise BrokenRunError(what, ended.exit_status, ended.output)
+    if not told.checks:
+        raise NothingSelectedError(only)
+    if told.lock_digest != lock_digest:
+        what = "lockfile.json was changed while the checks began"
+        raise BrokenRunError(what, ended.exit_status, ended.output)
+    _require_agreement(told, ended)
+
+
+def _require_agreement(told: Told, ended: Ended) -> None:
+    """Nothing, if what was told agrees with pytest's own count of failures."""
+    bad = any(item.outcome in (Outcome.FAILED, Outcome.ERROR) for item in told.ended())
+    if ended.exit_status == 1 and not bad:
+        what = "pytest saw a failure that no check told of"
+        raise BrokenRunError(what, ended.exit_status, ended.output)

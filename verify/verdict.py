@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +23,39 @@ class Finding:
 class Verdict:
     """The outcome of judging one claim.
 
-    No finding means that the claim holds, unless `not_shown` says why this run cannot show it;
-    such a claim is reported as not applicable, never as passed.
+    The claim holds if there is evidence and no finding. `not_shown` says why this run cannot show
+    the claim; it is then reported as not applicable, never as passed. A verdict without evidence
+    and without any of the two proves nothing, and counts as an error of the check.
     """
 
     evidence: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     not_shown: str = ""
 
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is proved."""
+        return bool(self.evidence) and not self.findings and not self.not_shown
+
 
 def not_shown(reason: str, *evidence: str) -> Verdict:
     """The verdict on a claim about which this run says nothing."""
     return Verdict(evidence=evidence, not_shown=reason)
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """One verdict of several parts of a claim, all of which have to hold."""
+    parts = tuple(verdicts)
+    return Verdict(
+        evidence=tuple(line for part in parts for line in part.evidence),
+        findings=tuple(finding for part in parts for finding in part.findings),
+    )
+
+
+def same(name: str, *, expected: object, found: object, remedy: str) -> Verdict:
+    """The verdict on two values that must be equal; `name` says of what they are."""
+    finding = Finding(f"{name} is not as expected", str(expected), str(found) or "nothing", remedy)
+    return Verdict(
+        evidence=(f"{name}: {found}",),
+        findings=() if found == expected else (finding,),
+    )

@@ -1,0 +1,57 @@
+"""The container: does each rank run as the lock and the manifest say?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from verify.judge import container as judge
+
+if TYPE_CHECKING:
+    from verify.claim import Claim
+    from verify.expected import ExpectedCluster
+    from verify.observe import ObservedCluster, ObservedNode
+
+
+def test_labels(claim: Claim, node: ObservedNode) -> None:
+    """The running container was made for this lock, this cluster and this rank, by its labels."""
+    claim.settle(judge.labels(node.expected, node.container))
+
+
+def test_one_generation(claim: Claim, cluster: ObservedCluster) -> None:
+    """The containers of all nodes were made by one deployment."""
+    claim.settle(judge.one_generation(cluster.each(lambda node: node.container)))
+
+
+def test_least_privilege(claim: Claim, node: ObservedNode) -> None:
+    """The container is not privileged and has a process namespace of its own."""
+    claim.settle(judge.least_privilege(node.container))
+
+
+def test_restart_policy(claim: Claim, node: ObservedNode) -> None:
+    """No rank comes back by itself and alone."""
+    claim.settle(judge.restart_policy(node.container))
+
+
+def test_entrypoint(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
+    """The container starts by the locked image's entrypoint."""
+    claim.settle(judge.entrypoint(expected.image.entrypoint, node.container))
+
+
+def test_devices(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
+    """The manifest's devices exist inside the running container."""
+    claim.settle(judge.devices(expected.devices, node.inside))
+
+
+def test_limits(claim: Claim, node: ObservedNode) -> None:
+    """The serving process may lock all memory and open enough files, by the kernel's word."""
+    claim.settle(judge.limits(node.inside))
+
+
+def test_command(claim: Claim, node: ObservedNode) -> None:
+    """The serving process was started with the manifest's arguments for its rank."""
+    claim.settle(judge.command(node.expected, node.inside))
+
+
+def test_commands_agree(claim: Claim, cluster: ObservedCluster) -> None:
+    """The live command lines of all ranks differ in nothing but what belongs to a rank."""
+    claim.settle(judge.commands_agree(cluster.each(lambda node: node.inside)))

@@ -1,0 +1,50 @@
+"""Serving: does the pair answer as one server of the wanted width?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from verify.judge import serving as judge
+
+if TYPE_CHECKING:
+    from verify.canary import Canary
+    from verify.claim import Claim
+    from verify.edges.api import Api
+    from verify.expected import ExpectedCluster
+    from verify.observe import ObservedNode
+
+_DEADLINE_S: Final = 10
+"""For routes that the head answers by itself."""
+
+
+def test_worker_titles(claim: Claim, node: ObservedNode) -> None:
+    """Exactly this rank's vLLM processes run on the node, by the titles vLLM gives them."""
+    claim.settle(judge.worker_titles(node.expected, node.inside))
+
+
+def test_version(claim: Claim, expected: ExpectedCluster, api: Api) -> None:
+    """The running server says that it is the locked vLLM version."""
+    answer = api.get("/version", deadline_s=_DEADLINE_S)
+    claim.settle(judge.version(expected.vllm_version, answer))
+
+
+def test_server_answers(claim: Claim, expected: ExpectedCluster, api: Api) -> None:
+    """The server answers and lists the wanted model name; it proves no parallelism."""
+    answer = api.get("/v1/models", deadline_s=_DEADLINE_S)
+    claim.settle(judge.served_model(expected.served_model_name, answer))
+
+
+def test_completion(claim: Claim, canary: Canary) -> None:
+    """A real completion, which takes every rank, is answered within its deadline."""
+    failure = canary.failure.problem if canary.failure else ""
+    claim.settle(judge.completion(canary.answered, failure))
+
+
+def test_fingerprint(claim: Claim, expected: ExpectedCluster, canary: Canary) -> None:
+    """The server's own fingerprint names the wanted version and tensor-parallel width."""
+    claim.settle(judge.fingerprint(expected.tensor_parallel, expected.vllm_version, canary.answer))
+
+
+def test_quiet_log(claim: Claim, canary: Canary, node: ObservedNode) -> None:
+    """The rank logged no error while the completion was answered."""
+    claim.settle(judge.quiet_log(canary.logged[node.expected.name]))

@@ -1,0 +1,203 @@
+"""pytest, set up for checks: the expectations, the nodes, and a result told of every check."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from builder.errors import Message, NodeError, SparklockError
+from verify import events
+from verify.canary import Canary, ask
+from verify.claim import Claim
+from verify.edges.api import Api
+from verify.edges.inputs import Inputs, read_inputs
+from verify.edges.ssh import Connections
+from verify.expected import ExpectedCluster, ExpectedPort, expect
+from verify.observe import ObservedCluster, ObservedNode
+from verify.report import Check, result_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping
+
+INPUTS = pytest.StashKey[Inputs]()
+EXPECTED = pytest.StashKey[ExpectedCluster]()
+CHECK = pytest.StashKey[Check]()
+CLAIM = pytest.StashKey[Claim]()
+PROBLEMS = pytest.StashKey[list[Message]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the manifest, and where to tell results."""
+    parser.addoption("--manifest", type=Path, help="cluster.toml, with its lock beside it")
+    parser.addoption(
+        "--events", type=int, help="file descriptor that gets a line of JSON per event"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Work out what to expect, before anything is collected."""
+    path = config.getoption("--manifest")
+    if path is None:
+        message = "--manifest is missing; inv verify passes it"
+        raise pytest.UsageError(message)
+    inputs = read_inputs(path)
+    config.stash[INPUTS] = inputs
+    config.stash[EXPECTED] = expect(inputs.manifest, inputs.lock, inputs.lock_digest)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat a check for every node, or for every RDMA device of every node."""
+    nodes = metafunc.config.stash[EXPECTED].nodes
+    if "node" in metafunc.fixturenames:
+        names = [node.name for node in nodes]
+        metafunc.parametrize("node", names, ids=names, indirect=True)
+    if "port" in metafunc.fixturenames:
+        ports = [port for node in nodes for port in node.ports]
+        names = [f"{port.node}-{port.hca}" for port in ports]
+        metafunc.parametrize("port", ports, ids=names, indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Name every check, and let -k find it by that name."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        check = _check_of(item, config.stash[EXPECTED])
+        item.stash[CHECK] = check
+        item.stash[PROBLEMS] = []
+        item.extra_keyword_matches.add(check.id)
+
+
+def _check_of(item: pytest.Function, expected: ExpectedCluster) -> Check:
+    group = item.path.stem.removeprefix("test_")
+    params: Mapping[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
+    subject, place = "cluster", f"cluster {expected.name}"
+    if isinstance(name := params.get("node"), str):
+        subject, place = name, expected.node(name).place
+    if isinstance(port := params.get("port"), ExpectedPort):
+        subject = f"{port.node} {port.hca}"
+        place = f"{expected.node(port.node).place}, {port.hca}"
+    proves = (item.function.__doc__ or "").partition("\n")[0]
+    return Check(f"{group}.{item.name.removeprefix('test_')}", subject, place, proves)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tell which checks will run, before the first does."""
+    checks = [item.stash[CHECK] for item in session.items]
+    _tell(session.config, events.collected(session.config.stash[EXPECTED].lock_digest, checks))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell how a check ended, by its verdict and by what went wrong in any phase of it."""
+    report = yield
+    claim = item.stash.get(CLAIM, None)
+    verdict = claim.verdict if claim else None
+    error = call.excinfo.value if call.excinfo else None
+    problems = item.stash[PROBLEMS]
+    own_end = verdict is not None and isinstance(
+        error, (pytest.fail.Exception, pytest.skip.Exception)
+    )
+    if isinstance(error, NodeError):
+        _tell(item.config, events.unready(error.messages))
+        item.session.shouldstop = "a node cannot be checked"
+    if error is not None and not own_end:
+        problems += _messages_of(item, error, report)
+    if call.when == "teardown":
+        ended = result_of(item.stash[CHECK], verdict, tuple(problems))
+        _tell(item.config, events.result(ended))
+    return report
+
+
+def _messages_of(
+    item: pytest.Item, error: BaseException, report: pytest.TestReport
+) -> tuple[Message, ...]:
+    if isinstance(error, SparklockError):
+        return error.messages
+    check = item.stash[CHECK]
+    return (
+        Message(
+            place=check.place,
+            what=f"{check.id}: the check itself broke with {type(error).__name__}",
+            found=str(error)[:500],
+            detail="\n".join(report.longreprtext.splitlines()[-15:]),
+            remedy="this is a fault of sparklock; please report it",
+        ),
+    )
+
+
+def _tell(config: pytest.Config, line: str) -> None:
+    """Write one event; without --events the checks run as ordinary pytest."""
+    descriptor = config.getoption("--events")
+    if descriptor is not None:
+        os.write(descriptor, line.encode())
+
+
+@pytest.fixture(scope="session")
+def expected(pytestconfig: pytest.Config) -> ExpectedCluster:
+    """What the manifest and the lock let us expect."""
+    return pytestconfig.stash[EXPECTED]
+
+
+@pytest.fixture(scope="session")
+def connections(pytestconfig: pytest.Config) -> Iterator[Connections]:
+    """One ssh connection per node for the whole session."""
+    inputs = pytestconfig.stash[INPUTS]
+    with Connections(inputs.manifest, inputs.folder) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    pytestconfig: pytest.Config, expected: ExpectedCluster, connections: Connections
+) -> ObservedCluster:
+    """All nodes, reached and with an engine that answers."""
+    nodes = pytestconfig.stash[INPUTS].manifest.nodes
+    observed = ObservedCluster(expected, nodes, connections.host)
+    observed.probe()
+    return observed
+
+
+@pytest.fixture
+def node(cluster: ObservedCluster, request: pytest.FixtureRequest) -> ObservedNode:
+    """The node that the check is about."""
+    return cluster.node(request.param)
+
+
+@pytest.fixture
+def port(request: pytest.FixtureRequest) -> ExpectedPort:
+    """The RDMA device that the check is about."""
+    found: ExpectedPort = request.param
+    return found
+
+
+@pytest.fixture
+def claim(request: pytest.FixtureRequest, record_property: Callable[[str, Any], None]) -> Claim:
+    """What the check states its verdict with."""
+    found = Claim(record_property)
+    request.node.stash[CLAIM] = found
+    return found
+
+
+@pytest.fixture(scope="session")
+def api(
+    pytestconfig: pytest.Config,
+    expected: ExpectedCluster,
+    connections: Connections,
+    cluster: ObservedCluster,
+) -> Api:
+    """The server's API, through the head's ssh connection; nothing need be installed there."""
+    del cluster  # only so that the nodes are probed first
+    head = pytestconfig.stash[INPUTS].manifest.head
+    return Api(connections.forward(head, expected.api_host, expected.api_port))
+
+
+@pytest.fixture(scope="session")
+def canary(cluster: ObservedCluster, api: Api) -> Canary:
+    """One completion for all checks that look at it or at what it moved."""
+    return ask(cluster, api, nonce=uuid.uuid4().hex)

@@ -1,0 +1,1 @@
+"""Where verification touches the outside: ssh, the API and the pytest process."""

@@ -1,0 +1,293 @@
+"""What must be true of every node, worked out anew from the manifest and its lock.
+
+deploy/ renders commands and labels from the same two values, but in its own code: if both came out
+of one function, a mistake in it would be expected here and found on the nodes.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from builder import labels
+from builder.digest import hex_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from ipaddress import IPv4Address
+
+    from builder.digest import Digest
+    from builder.lock import Lock, LockedImage
+    from builder.manifest import ArgValue, ClusterManifest, Fabric, Node
+
+OPEN_FILES_AT_LEAST: Final = 65_536
+"""Far above what vLLM opens; the usual soft limit of 1024 is not."""
+
+RDMA_DEVICES: Final = "/dev/infiniband"
+
+PER_RANK_FLAGS: Final = frozenset({"node-rank", "headless", "host", "port"})
+"""The only flags in which the ranks' commands may differ."""
+
+Flags = dict[str, str | Literal[True]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedImage:
+    """The image every container must be made of.
+
+    `files` maps a path to the hex SHA-256 of its bytes; `absent` are base files that were taken
+    out; `executables` maps what a path is for to the path, absolute or to be found on PATH.
+    """
+
+    config_digest: Digest
+    manifest_digest: Digest
+    diff_ids: tuple[Digest, ...]
+    files: Mapping[str, str]
+    absent: tuple[str, ...]
+    executables: Mapping[str, str]
+    entrypoint: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedPort:
+    """One listed RDMA device of a node, and the netdev and address of its half of the cable."""
+
+    node: str
+    hca: str
+    netdev: str
+    address: IPv4Address
+    prefix_bits: int
+    mtu: int
+    rate_gbit_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedNode:
+    """One node and its rank.
+
+    `titles` are the process titles vLLM must show there, without prefix. `peers` are the fabric
+    addresses that a process of this node must have a connection to: for the head every other
+    node, for the others the head.
+    """
+
+    name: str
+    rank: int
+    labels: Mapping[str, str]
+    ports: tuple[ExpectedPort, ...]
+    model: str
+    flags: Flags
+    titles: tuple[str, ...]
+    title_prefix: str
+    addresses: frozenset[IPv4Address]
+    peers: Mapping[str, frozenset[IPv4Address]]
+    model_files: Mapping[str, str]
+    model_config: str
+
+    @property
+    def place(self) -> str:
+        """The node as an error names it."""
+        return f"node {self.name}, rank {self.rank}"
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the API is served here."""
+        return self.rank == 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCluster:
+    """All that a verification of one lock expects."""
+
+    name: str
+    lock_digest: Digest
+    image: ExpectedImage
+    nodes: tuple[ExpectedNode, ...]
+    devices: tuple[str, ...]
+    vllm_version: str
+    served_model_name: str
+    tensor_parallel: int
+    pipeline_parallel: int
+    max_model_len: int | None
+    api_host: str
+    api_port: int
+    completion_timeout_s: int
+
+    @property
+    def head(self) -> ExpectedNode:
+        """The node of rank 0."""
+        return self.nodes[0]
+
+    def node(self, name: str) -> ExpectedNode:
+        """The node of a name; KeyError if there is none."""
+        return {node.name: node for node in self.nodes}[name]
+
+    @property
+    def uses_rdma(self) -> bool:
+        """Whether containers are given RDMA devices; without them collectives go over TCP."""
+        return any(path.startswith(RDMA_DEVICES) for path in self.devices)
+
+
+def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> ExpectedCluster:
+    """The expectations of a manifest and the lock made from it; `lock_digest` is of its bytes."""
+    serve = manifest.serve
+    return ExpectedCluster(
+        name=manifest.name,
+        lock_digest=lock_digest,
+        image=_image(lock, serve.node_script),
+        nodes=tuple(
+            _node(manifest, lock, lock_digest, rank) for rank in range(len(manifest.nodes))
+        ),
+        devices=manifest.container.devices,
+        vllm_version=lock.image.vllm_version,
+        served_model_name=manifest.served_model_name,
+        tensor_parallel=serve.tensor_parallel,
+        pipeline_parallel=serve.pipeline_parallel,
+        max_model_len=_whole_number(serve.args.get("max-model-len")),
+        api_host="127.0.0.1" if serve.host.is_unspecified else str(serve.host),
+        api_port=serve.port,
+        completion_timeout_s=serve.completion_timeout_s,
+    )
+
+
+def _image(lock: Lock, node_script: str | None) -> ExpectedImage:
+    image, outputs = lock.image, lock.outputs
+    written = [(pick.target, pick.digest) for pick in image.picks]
+    written += [(table.target, table.after) for table in image.tables]
+    written += [(file.target, file.digest) for file in image.files]
+    return ExpectedImage(
+        config_digest=outputs.config_digest,
+        manifest_digest=outputs.manifest_digest,
+        diff_ids=(
+            *(layer.diff_id for layer in image.base.layers),
+            *(layer.digest for layer in outputs.layers),
+        ),
+        files={target: hex_of(digest) for target, digest in written},
+        absent=image.whiteouts,
+        executables=_executables(image, node_script),
+        entrypoint=image.entrypoint,
+    )
+
+
+def _executables(image: LockedImage, node_script: str | None) -> dict[str, str]:
+    found = {"vllm": "vllm"}
+    if image.entrypoint:
+        found["entrypoint"] = _in_workdir(image.workdir, image.entrypoint[0])
+    if node_script is not None:
+        found["node script"] = _in_workdir(image.workdir, node_script)
+    return found
+
+
+def _in_workdir(workdir: str, program: str) -> str:
+    """A program's absolute path; a name without `/` stays, since it is looked up on PATH."""
+    if "/" not in program:
+        return program
+    return posixpath.normpath(posixpath.join("/", workdir, program))
+
+
+def _node(manifest: ClusterManifest, lock: Lock, lock_digest: Digest, rank: int) -> ExpectedNode:
+    node = manifest.nodes[rank]
+    model_path = manifest.model_path(node)
+    return ExpectedNode(
+        name=node.name,
+        rank=rank,
+        labels=_labels(manifest.name, lock_digest, rank),
+        ports=_ports(node),
+        model=manifest.model.path,
+        flags=_flags(manifest, rank),
+        titles=_titles(manifest, rank),
+        title_prefix=_environment(manifest, node).get("VLLM_PROCESS_NAME_PREFIX", "VLLM"),
+        addresses=_addresses(node),
+        peers={
+            other.name: _addresses(other)
+            for place, other in enumerate(manifest.nodes)
+            if place != rank and 0 in (place, rank)
+        },
+        model_files={
+            posixpath.join(model_path, file.path): hex_of(file.digest) for file in lock.model.files
+        },
+        model_config=posixpath.join(model_path, "config.json"),
+    )
+
+
+def _labels(cluster: str, lock_digest: Digest, rank: int) -> dict[str, str]:
+    return {
+        labels.CLUSTER: cluster,
+        labels.LOCK_DIGEST: lock_digest,
+        labels.RANK: str(rank),
+    }
+
+
+def _environment(manifest: ClusterManifest, node: Node) -> dict[str, str]:
+    return {**manifest.container.env, **node.env}
+
+
+def _addresses(node: Node) -> frozenset[IPv4Address]:
+    return frozenset(node.fabric.addresses if node.fabric else ())
+
+
+def _ports(node: Node) -> tuple[ExpectedPort, ...]:
+    if node.fabric is None:
+        return ()
+    fabric = node.fabric
+    halves = zip(fabric.hcas, fabric.netdevs, fabric.addresses, strict=True)
+    return tuple(
+        ExpectedPort(
+            node=node.name,
+            hca=hca,
+            netdev=netdev,
+            address=address,
+            prefix_bits=fabric.prefix_bits,
+            mtu=fabric.mtu,
+            rate_gbit_s=fabric.rate_gbit_s,
+        )
+        for hca, netdev, address in halves
+    )
+
+
+def _flags(manifest: ClusterManifest, rank: int) -> Flags:
+    """The flags that a rank must have been started with; a flag of False must be absent."""
+    serve = manifest.serve
+    flags: Flags = {key: _flag(value) for key, value in serve.args.items() if value is not False}
+    flags["tensor-parallel-size"] = str(serve.tensor_parallel)
+    if serve.pipeline_parallel > 1:
+        flags["pipeline-parallel-size"] = str(serve.pipeline_parallel)
+    if len(manifest.nodes) > 1:
+        flags |= {
+            "nnodes": str(len(manifest.nodes)),
+            "node-rank": str(rank),
+            "master-addr": _meeting_address(manifest.head.fabric),
+            "master-port": str(serve.master_port),
+            "disable-custom-all-reduce": True,
+        }
+    if rank == 0:
+        return {**flags, "host": str(serve.host), "port": str(serve.port)}
+    return {**flags, "headless": True}
+
+
+def _flag(value: ArgValue) -> str | Literal[True]:
+    return True if value is True else str(value)
+
+
+def _meeting_address(fabric: Fabric | None) -> str:
+    return "an address of [nodes.fabric]" if fabric is None else str(fabric.address)
+
+
+def _titles(manifest: ClusterManifest, rank: int) -> tuple[str, ...]:
+    """The process titles of a rank, sorted; a node is a rank, since a GB10 has one GPU.
+
+    A lone rank's worker lives inside the engine core and has no title of its own.
+    """
+    tensor, stages = manifest.serve.tensor_parallel, manifest.serve.pipeline_parallel
+    worker = "Worker"
+    if stages > 1:
+        worker += f"_PP{rank // tensor}"
+    if tensor > 1:
+        worker += f"_TP{rank % tensor}"
+    core = ("EngineCore",) if rank == 0 else ()
+    return tuple(sorted((*core, worker) if manifest.world_size > 1 else core))
+
+
+def _whole_number(value: ArgValue | None) -> int | None:
+    text = str(value)
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,1 @@
+"""Pure judgements: facts and expectations in, a Verdict out."""

@@ -1,0 +1,153 @@
+"""Does the pair serve the locked model, as one server of the wanted width?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from verify.processes import titles
+from verify.verdict import Finding, Verdict, not_shown, same, together
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from verify.expected import ExpectedNode
+    from verify.processes import Inside
+
+_LOGS: Final = "inv logs, on every node"
+_ERROR_LINE: Final = re.compile(
+    r"(?:\([^)]*\) *)*(?:ERROR|CRITICAL)\b|.*Traceback \(most recent call last\)"
+)
+"""vLLM puts the process in brackets before the level: `(Worker_TP1 pid=77) ERROR 11-30`."""
+
+
+def worker_titles(node: ExpectedNode, inside: Inside) -> Verdict:
+    """Whether exactly the processes of this rank run here, by the titles vLLM gives them."""
+    return same(
+        "vLLM processes",
+        expected=" ".join(node.titles) or "none",
+        found=" ".join(titles(inside.processes, node.title_prefix)) or "none",
+        remedy="inv logs, then inv deploy: every rank must run on its own node",
+    )
+
+
+def version(expected: str, answer: Mapping[str, Any]) -> Verdict:
+    """Whether the running server says it is the locked vLLM version."""
+    return same(
+        "version the server answers",
+        expected=expected,
+        found=answer.get("version", "none"),
+        remedy="inv deploy",
+    )
+
+
+def served_model(expected: str, answer: Mapping[str, Any]) -> Verdict:
+    """Whether the server lists the wanted model name. It answers; it proves no parallelism."""
+    names = [str(item.get("id")) for item in _objects(answer.get("data"))]
+    finding = Finding(
+        "the server does not list the model",
+        expected,
+        ", ".join(names) or "no model",
+        "inv deploy; the name is [serve] args served-model-name",
+    )
+    return Verdict(
+        evidence=(f"models: {', '.join(names) or 'none'}",),
+        findings=() if expected in names else (finding,),
+    )
+
+
+def completion(answer: Mapping[str, Any] | None, failure: str) -> Verdict:
+    """Whether the server generated tokens in time. It takes every rank to make one.
+
+    `answer` is None when there was none, and `failure` then says why.
+    """
+    if answer is None:
+        wanted = "an answer within [serve] completion_timeout_s"
+        finding = Finding("the server did not complete a prompt", wanted, failure, _LOGS)
+        return Verdict(findings=(finding,))
+    tokens = tokens_of(answer)
+    texts = [str(item.get("text", "")) for item in _objects(answer.get("choices"))]
+    finding = Finding(
+        "the completion holds no generated token",
+        "choices with a text, and usage of at least one token",
+        f"{len(texts)} choices, {tokens} tokens",
+        _LOGS,
+    )
+    return Verdict(
+        evidence=(f"{tokens} tokens generated", *(f"text: {text[:60]!r}" for text in texts)),
+        findings=() if texts and tokens > 0 else (finding,),
+    )
+
+
+def tokens_of(answer: Mapping[str, Any]) -> int:
+    """How many tokens a completion generated, by its usage; 0 if it does not say."""
+    return _count(answer, "completion_tokens")
+
+
+def prompt_tokens_of(answer: Mapping[str, Any]) -> int:
+    """How many tokens the prompt had, by the usage; 0 if it does not say."""
+    return _count(answer, "prompt_tokens")
+
+
+def _count(answer: Mapping[str, Any], key: str) -> int:
+    usage = answer.get("usage")
+    value = usage.get(key) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) else 0
+
+
+def fingerprint(tensor_parallel: int, version: str, answer: Mapping[str, Any]) -> Verdict:
+    """Whether the server's own fingerprint names the wanted width and version.
+
+    vLLM has it from 0.21 on, as vllm-VERSION-tpN-HASH. It says nothing of nodes.
+    """
+    found = answer.get("system_fingerprint")
+    if not found:
+        return not_shown("the server gives no system_fingerprint")
+    text = str(found)
+    finding = Finding(
+        "the server's fingerprint names another version or width",
+        f"vllm-{version}-tp{tensor_parallel}-…",
+        text,
+        "inv deploy",
+    )
+    fits = text.startswith(f"vllm-{version}-") and f"-tp{tensor_parallel}-" in f"{text}-"
+    return Verdict(evidence=(f"fingerprint: {text}",), findings=() if fits else (finding,))
+
+
+def quiet_log(lines: Sequence[str]) -> Verdict:
+    """Whether a rank logged no error while it answered.
+
+    A rank other than the head can fail every step while the client sees 200.
+    """
+    errors = [line.strip() for line in lines if _ERROR_LINE.match(line)]
+    finding = Finding(
+        "the rank logged errors while it answered",
+        "no error",
+        "; ".join(errors[:3])[:500],
+        _LOGS,
+    )
+    return Verdict(
+        evidence=(f"{len(lines)} lines logged, {len(errors)} of them errors",),
+        findings=(finding,) if errors else (),
+    )
+
+
+def model_files(expected: Mapping[str, str], found: Mapping[str, str]) -> Verdict:
+    """Whether each file of the model has the locked bytes on this node.
+
+    vLLM does not compare weights between ranks: other weights of one shape give other answers and
+    no warning.
+    """
+    return together(
+        same(
+            f"SHA-256 of {path}",
+            expected=digest,
+            found=found.get(path, "no readable file"),
+            remedy="inv deploy copies what differs",
+        )
+        for path, digest in sorted(expected.items())
+    )
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
