@@ -90,19 +90,61 @@ class NodeOffError(NodeError):
 class LeftoverError(NodeError):
     """Something of a lab could not be removed."""
 
-    def __init__(self, lab: str, leftovers: Sequence[str]) -> None:
-        super().__init__(lab, tuple(leftovers))
-        self.lab, self.leftovers = lab, tuple(leftovers)
+    def __init__(self, leftovers: Sequence[str], *, place: str) -> None:
+        super().__init__(tuple(leftovers), place)
+        self.leftovers, self.place = tuple(leftovers), place
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """One message that lists what is left."""
         return (
             Message(
-                place=f"lab {self.lab}",
+                place=self.place,
                 what="not everything could be removed",
                 detail="\n".join(self.leftovers),
                 remedy="end what uses it, then inv lab.down again",
+            ),
+        )
+
+
+class RequirementsMissingError(NodeError):
+    """The machine lacks what a lab needs."""
+
+    def __init__(self, missing: Sequence[str], command: Sequence[str]) -> None:
+        super().__init__(tuple(missing), tuple(command))
+        self.missing, self.command = tuple(missing), tuple(command)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message that lists all of it, with the command that installs it, if there is one."""
+        as_root = " ".join(self.command)
+        return (
+            Message(
+                place="this machine",
+                what="it cannot carry a lab",
+                detail="\n".join(f"missing: {what}" for what in self.missing),
+                remedy=as_root or "use a Linux machine on x86-64, as root",
+            ),
+        )
+
+
+class InstallError(NodeError):
+    """apt-get could not install what a lab needs."""
+
+    def __init__(self, argv: Sequence[str], status: int, output: str) -> None:
+        super().__init__(tuple(argv), status, output)
+        self.argv, self.status, self.output = tuple(argv), status, output
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the end of the output."""
+        command = " ".join(self.argv)
+        return (
+            Message(
+                place="this machine",
+                what=f"{command} ended with status {self.status}",
+                detail=end_of(self.output),
+                remedy=f"repair what apt-get tells of, then: {command}",
             ),
         )
 

@@ -7,7 +7,7 @@ of its own namespace through its own packet filter. Started by nodes.py as
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
 from pathlib import Path
 
@@ -16,10 +16,11 @@ from deploy.lab.processes import own_record
 
 
 def main(record_file: Path) -> None:
-    """Never; a sleeping process keeps the namespace. exec changes neither number nor start time."""
+    """Never; a sleeping process keeps the namespace."""
     kernel.become_daemon(kernel.NEW_NET)
     own_record().write(record_file)
-    os.execvp("sleep", ("sleep", "infinity"))  # noqa: S606 - no shell wanted
+    while True:
+        signal.pause()
 
 
 if __name__ == "__main__":

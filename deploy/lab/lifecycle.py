@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from deploy.lab import access, cgroups, fabric, network, nodes
 from deploy.lab.errors import LeftoverError, NodeStartError
+from deploy.lab.processes import running_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from builder.progress import Progress
     from deploy.lab.nodes import NodeState
@@ -48,6 +48,7 @@ def lab_up(spec: LabSpec, progress: Progress) -> LabState:
         if _differs(spec):
             progress.note("the lab that runs is another one: it is taken down first")
             _remove(spec)
+        spec.path.mkdir(parents=True, exist_ok=True)
         progress.stage(f"Lab {spec.name}: {spec.node_count} nodes on this machine")
         (spec.path / SPEC_FILE).write_text(_shape(spec))
         access.write_access(spec)
@@ -70,7 +71,6 @@ def lab_down(spec: LabSpec) -> None:
     """
     with _locked(spec):
         _remove(spec)
-        shutil.rmtree(spec.path)
 
 
 def _hub(spec: LabSpec) -> ProcessRecord:
@@ -102,20 +102,20 @@ def _ensure(spec: LabSpec, node: NodeSpec, hub: ProcessRecord, progress: Progres
 
 
 def _end_processes(spec: LabSpec) -> None:
-    for record_file in sorted(spec.path.glob("nodes/*/init.json")):
-        nodes.end_process(record_file.parent.name, record_file)
-    nodes.end_process("hub", nodes.hub_record(spec))
+    for module in ("deploy.lab.node_init", "deploy.lab.hub"):
+        for record in running_module(module, spec.path):
+            if not record.kill(nodes.END_TIMEOUT_S):
+                raise LeftoverError([f"process {record.pid}"], place=f"lab {spec.name}")
 
 
 def _remove(spec: LabSpec) -> None:
-    """Nothing; all of the lab is gone but its empty folder."""
     _end_processes(spec)
-    network.remove_uplinks(spec)
+    network.remove_links(spec.uplinks)
     left = cgroups.remove(spec.cgroup)
     if left:
-        raise LeftoverError(spec.name, [str(path) for path in left])
-    for entry in sorted(spec.path.iterdir()):
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        raise LeftoverError([str(path) for path in left], place=f"lab {spec.name}")
+    if spec.path.exists():
+        shutil.rmtree(spec.path)
 
 
 def _shape(spec: LabSpec) -> str:
@@ -132,22 +132,14 @@ def _differs(spec: LabSpec) -> bool:
 
 @contextmanager
 def _locked(spec: LabSpec) -> Iterator[None]:
-    """Nothing; inside the block nobody else changes the lab, and its folder exists.
+    """Nothing; inside the block nobody else changes a lab of this repository.
 
-    The lock is on the folder itself, so that none is left behind; who waited for a folder that was
-    removed meanwhile begins again.
+    The lock is on the repository's folder itself: it needs no file, and the kernel gives it back
+    when its holder dies.
     """
-    while True:
-        spec.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(spec.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_still(spec.path, descriptor):
-                yield
-                return
-        finally:
-            os.close(descriptor)
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
+    descriptor = os.open(spec.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

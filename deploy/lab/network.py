@@ -10,17 +10,19 @@ every link when the processes end.
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from deploy.lab.errors import LabCommandError
+from deploy.lab.errors import LabCommandError, LeftoverError
 from deploy.lab.spec import MTU
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from deploy.lab.spec import LabSpec, NodeSpec
 
+REMOVE_TIMEOUT_S: Final = 10.0
 # Nobody needs link-local addresses outside the nodes.
 _QUIET = "addrgenmode none"
 
@@ -79,23 +81,31 @@ def port_name(node: NodeSpec, half: int) -> str:
 
 def connect_hub(spec: LabSpec, hub_pid: int) -> None:
     """Nothing; the machine reaches the bridges."""
-    remove_uplinks(spec)
+    remove_links(spec.uplinks)
     run_ip(machine_lines(spec, hub_pid))
     run_ip(hub_lines(spec), namespace_of=hub_pid)
 
 
 def connect_node(node: NodeSpec, hub_pid: int, node_pid: int) -> None:
     """Nothing; the node has its links and addresses."""
-    stale = {port_name(node, index) for index in range(len(node.halves))}
-    # The kernel removes the links of an ended node a little later than its processes.
-    run_ip(_deletions(stale & link_names(hub_pid)), namespace_of=hub_pid)
+    remove_links({port_name(node, index) for index in range(len(node.halves))}, hub_pid)
     run_ip(port_lines(node, node_pid), namespace_of=hub_pid)
     run_ip(node_lines(node), namespace_of=node_pid)
 
 
-def remove_uplinks(spec: LabSpec) -> None:
-    """Nothing; the machine has none of the lab's links."""
-    run_ip(_deletions(set(spec.uplinks) & link_names()))
+def remove_links(names: Collection[str], namespace_of: int | None = None) -> None:
+    """Nothing; none of the links is there.
+
+    The kernel removes the links of ended processes by itself, a little later. So a deletion may
+    fail because the link has just gone; what counts is that it has.
+    """
+    deadline = time.monotonic() + REMOVE_TIMEOUT_S
+    while left := sorted(link_names(namespace_of).intersection(names)):
+        if time.monotonic() > deadline:
+            raise LeftoverError(left, place="lab network")
+        text = "".join(f"link del {link}\n" for link in left)
+        argv = [*_inside(namespace_of), "ip", "-force", "-batch", "-"]
+        subprocess.run(argv, input=text.encode(), capture_output=True, check=False)
 
 
 def link_names(namespace_of: int | None = None) -> frozenset[str]:
@@ -114,10 +124,6 @@ def run_ip(lines: Sequence[str], namespace_of: int | None = None) -> None:
 
 def _inside(pid: int | None) -> tuple[str, ...]:
     return () if pid is None else ("nsenter", f"--net={Path('/proc', str(pid), 'ns/net')}", "--")
-
-
-def _deletions(links: set[str]) -> tuple[str, ...]:
-    return tuple(f"link del {link}" for link in sorted(links))
 
 
 def _run(argv: list[str], text: str) -> str:

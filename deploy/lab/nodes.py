@@ -115,7 +115,7 @@ def end_process(name: str, record_file: Path) -> None:
     """Nothing; the recorded process has ended, and its record is gone."""
     record = ProcessRecord.read(record_file)
     if record is not None and not record.kill(END_TIMEOUT_S):
-        raise LeftoverError(name, [f"process {record.pid}"])
+        raise LeftoverError([f"process {record.pid}"], place=f"lab node {name}")
     record_file.unlink(missing_ok=True)
 
 

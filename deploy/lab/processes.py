@@ -68,6 +68,25 @@ class ProcessRecord:
             return wait_for_end(fd, timeout_s)
 
 
+def running_module(module: str, below: Path) -> tuple[ProcessRecord, ...]:
+    """All processes that run `python -m module PATH`, PATH being `below` or in it.
+
+    Found by their command lines, so also when whoever started them left no record, or somebody
+    has deleted it.
+    """
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = file.read_bytes().rstrip(b"\0").split(b"\0")
+            record = ProcessRecord.of(int(file.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        path = Path(os.fsdecode(arguments[-1]))
+        if arguments[-3:-1] == [b"-m", module.encode()] and path.is_relative_to(below):
+            found.append(record)
+    return tuple(sorted(found, key=lambda record: record.pid))
+
+
 def own_record() -> ProcessRecord:
     """The record of the calling process, as seen by whoever mounted /proc.
 

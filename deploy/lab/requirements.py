@@ -1,0 +1,153 @@
+"""What a machine must have to carry a lab: asked, and on Debian or Ubuntu installed on demand."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from deploy.lab.errors import InstallError, RequirementsMissingError
+from deploy.lab.node_init import PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+PACKAGE_OF: Final = {
+    "dockerd": "docker.io",
+    "docker": "docker.io",
+    "containerd": "docker.io",
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "/usr/bin/python3": "python3",
+}
+"""Programs a lab calls, and the Debian package of each.
+
+The lab's images hold no interpreter: their scripts run the machine's /usr/bin/python3.
+"""
+POLICY_FILE: Final = Path("/usr/sbin/policy-rc.d")
+"""Debian packages ask it before they start a service; 101 means no. Source: invoke-rc.d(8)."""
+_SERVICES_OF: Final = {
+    "docker.io": ("docker.service", "docker.socket", "containerd.service"),
+    "openssh-server": ("ssh.service", "ssh.socket"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something the machine has not; `package` is empty when no package brings it."""
+
+    what: str
+    package: str = ""
+
+
+def missing_requirements() -> tuple[Missing, ...]:
+    """What stands between this machine and a lab; empty when it can carry one."""
+    machine = [
+        Missing(what)
+        for what, present in (
+            ("Linux", sys.platform == "linux"),
+            ("an x86-64 processor, as the lab's images are linux/amd64", _is_x86_64()),
+            ("root: namespaces, mounts and links need it", os.geteuid() == 0),
+            ("the overlay file system in the kernel", _has_overlay()),
+        )
+        if not present
+    ]
+    programs = [
+        Missing(program, package)
+        for program, package in PACKAGE_OF.items()
+        if shutil.which(program, path=PATH) is None
+    ]
+    return (*machine, *programs)
+
+
+def install_command(missing: Sequence[Missing]) -> tuple[str, ...]:
+    """The command that installs what packages bring; empty if none do."""
+    packages = sorted({item.package for item in missing if item.package})
+    if not packages:
+        return ()
+    return ("apt-get", "install", "-y", "--no-install-recommends", *packages)
+
+
+def install(
+    missing: Sequence[Missing], announce: Callable[[str], None], *, allowed: bool = True
+) -> None:
+    """Nothing; the machine can carry a lab, and no service was started or enabled by the way.
+
+    `announce` gets each command before it runs. RequirementsMissingError if installing is not
+    allowed, not possible here, or was not enough; InstallError if apt-get fails.
+    """
+    if not missing:
+        return
+    command = install_command(missing)
+    possible = command and os.geteuid() == 0 and shutil.which("apt-get") is not None
+    if not allowed or not possible or any(not item.package for item in missing):
+        raise RequirementsMissingError([item.what for item in missing], command)
+    with _no_services_started(), _services_left_disabled({item.package for item in missing}):
+        for argv in (("apt-get", "update"), command):
+            announce(" ".join(argv))
+            _apt(argv)
+    still = missing_requirements()
+    if still:
+        raise RequirementsMissingError([item.what for item in still], install_command(still))
+
+
+def _apt(argv: Sequence[str]) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if done.returncode != 0:
+        raise InstallError(argv, done.returncode, done.stdout + done.stderr)
+
+
+@contextmanager
+def _no_services_started() -> Iterator[None]:
+    """Nothing; inside the block, packages do not start what they bring."""
+    kept = POLICY_FILE.with_name("policy-rc.d.sparklock-kept")
+    if POLICY_FILE.exists() and not kept.exists():  # a kept one means an earlier run was killed
+        POLICY_FILE.rename(kept)
+    POLICY_FILE.write_text("#!/bin/sh\nexit 101\n")
+    POLICY_FILE.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY_FILE.unlink()
+        if kept.exists():
+            kept.rename(POLICY_FILE)
+
+
+@contextmanager
+def _services_left_disabled(packages: set[str]) -> Iterator[None]:
+    """Nothing; after the block, services that came with the packages do not start at boot."""
+    yield
+    services = [name for package in sorted(packages) for name in _SERVICES_OF.get(package, ())]
+    if services and Path("/run/systemd/system").is_dir():
+        for service in services:
+            # Some of them do not exist, depending on the release: then there is nothing to disable.
+            subprocess.run(["systemctl", "disable", service], capture_output=True, check=False)
+
+
+def _is_x86_64() -> bool:
+    return platform.machine() == "x86_64"
+
+
+def _has_overlay() -> bool:
+    """Whether the kernel has overlay, now or as a module it can load."""
+    if any(line.split()[-1] == "overlay" for line in _lines("/proc/filesystems")):
+        return True
+    modules = Path("/lib/modules", platform.release(), "modules.dep")
+    return any("/overlay.ko" in line for line in _lines(str(modules)))
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []

@@ -1,0 +1,43 @@
+"""What a machine must have, and what is said when it has not."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.lab.errors import RequirementsMissingError
+from deploy.lab.requirements import Missing, install, install_command
+
+DOCKERD = Missing("dockerd", "docker.io")
+MISSING = (Missing("sshd", "openssh-server"), DOCKERD, Missing("containerd", "docker.io"))
+
+
+def test_the_command_names_each_package_once() -> None:
+    expected = "apt-get install -y --no-install-recommends docker.io openssh-server"
+    assert " ".join(install_command(MISSING)) == expected
+
+
+def test_there_is_no_command_for_what_no_package_brings() -> None:
+    assert install_command([Missing("root")]) == ()
+
+
+def test_nothing_is_announced_when_nothing_is_missing() -> None:
+    said: list[str] = []
+    install((), said.append)
+    assert not said
+
+
+def test_installing_when_not_allowed_is_refused_with_the_command() -> None:
+    said: list[str] = []
+    with pytest.raises(RequirementsMissingError) as caught:
+        install([DOCKERD], said.append, allowed=False)
+    assert not said
+    assert caught.value.exit_code == 5
+    assert "missing: dockerd" in str(caught.value)
+    assert "apt-get install -y --no-install-recommends docker.io" in str(caught.value)
+
+
+def test_nothing_is_installed_on_a_machine_that_can_never_carry_a_lab() -> None:
+    said: list[str] = []
+    with pytest.raises(RequirementsMissingError, match="an x86-64 processor"):
+        install([Missing("an x86-64 processor"), DOCKERD], said.append)
+    assert not said
