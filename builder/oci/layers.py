@@ -128,7 +128,7 @@ class _Listing:
         directory, _, name = path.rpartition("/")
         if name == OPAQUE_NAME:
             self._opaques.append(directory)
-        elif name.startswith(_AUFS_PREFIX):
+        elif _AUFS_PREFIX in (name[: len(_AUFS_PREFIX)], path[: len(_AUFS_PREFIX)]):
             pass  # aufs's own bookkeeping, which engines skip too
         elif name.startswith(WHITEOUT_PREFIX):
             hidden = name.removeprefix(WHITEOUT_PREFIX)
