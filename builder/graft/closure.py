@@ -5,24 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from builder.errors import BuildError
+from builder.graft.assembled import OurFile, assembled
+from builder.graft.commands import check_commands
+from builder.graft.donors import Donors
+from builder.graft.findings import OtherFailure, UnreadableModule, WrongVersion
+from builder.graft.modules import Modules
+from builder.graft.open_imports import lost_names, open_imports
+from builder.graft.packages import find_package, installed_version
+from builder.graft.registrations import unknown_architectures, unmet_register
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from builder.graft.commands import Launch
     from builder.graft.findings import Finding
-    from builder.graft.packages import Read
+    from builder.graft.packages import PackageRoot, Read
     from builder.graft.pick import Pick
     from builder.manifest import Register
     from builder.oci.tree import ImageTree
 
-
-@dataclass(frozen=True, slots=True)
-class OurFile:
-    """A file that we write: an edited table, or one of our own files. `path` is a tree path."""
-
-    path: str
-    mode: int
-    data: bytes
+__all__ = ["ClosureInputs", "OurFile", "check_closure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,81 @@ class ClosureInputs:
 def check_closure(inputs: ClosureInputs) -> tuple[Finding, ...]:
     """Everything that would fail in a container of the image; empty if it closes.
 
-    Findings come in a fixed order: version, imports by file and line, registrations,
+    Findings come in a fixed order: version, then package by package imports and registrations,
     architectures, commands. The caller raises ClosureError(findings) if there are any. Raises
-    PackageNotFoundError and the like when the package itself cannot be found.
+    PackageNotFoundError or PackageAmbiguousError when a package itself cannot be found.
     """
-    raise NotImplementedError
+    view = _View.of(inputs)
+    return (
+        *view.version(),
+        *(finding for package in view.packages() for finding in view.package(package)),
+        *view.architectures(),
+        *check_commands(view.tree, inputs.launch),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The inputs, and the assembled image that they make."""
+
+    inputs: ClosureInputs
+    tree: ImageTree
+    read: Read
+    donors: Donors
+
+    @classmethod
+    def of(cls, inputs: ClosureInputs) -> _View:
+        files = (*inputs.tables, *inputs.files)
+        tree, read = assembled(inputs.base, inputs.read, inputs.picks, files)
+        return cls(inputs, tree, read, Donors(inputs.donors, inputs.read, tree))
+
+    def packages(self) -> list[str]:
+        """The packages in which something is changed, by name."""
+        picked = {pick.package for pick in self.inputs.picks}
+        return sorted(picked | {register.package for register in self.inputs.registers})
+
+    def root(self, package: str) -> PackageRoot:
+        return find_package(self.tree, package, image="base")
+
+    def version(self) -> Iterator[Finding]:
+        root, wanted = self.root("vllm"), self.inputs.vllm_version
+        try:
+            installed = installed_version(self.tree, self.read, root, image="base")
+        except BuildError as error:
+            yield from map(OtherFailure, error.messages)
+            return
+        if installed != wanted:
+            yield WrongVersion("cluster.toml: vllm.version", "vllm", wanted, installed)
+
+    def package(self, package: str) -> Iterator[Finding]:
+        """The findings of one package: open imports, lost names, unmet registrations."""
+        root = self.root(package)
+        base = Modules(self.inputs.base, self.inputs.read, root.site)
+        modules = Modules(self.tree, self.read, root.site)
+        added = self._added(root)
+        yield from open_imports(modules, root, added, self.donors)
+        yield from lost_names(base, modules, root, added, self.donors)
+        for index, register in enumerate(self.inputs.registers):
+            if register.package == package:
+                place = f"cluster.toml: image.register[{index}]"
+                yield from unmet_register(modules, root, register, place, self.donors)
+        for module in sorted(modules.unreadable.values(), key=lambda module: module.path):
+            yield UnreadableModule(module.path, module.line, module.reason)
+
+    def architectures(self) -> Iterator[Finding]:
+        root = self.root("vllm")
+        base = Modules(self.inputs.base, self.inputs.read, root.site)
+        modules = Modules(self.tree, self.read, root.site)
+        wanted = self.inputs.architectures
+        yield from unknown_architectures(base, modules, root, wanted, self.donors)
+
+    def _added(self, root: PackageRoot) -> dict[str, str]:
+        """The modules of a package that we add: tree path to donor, or to "" for our own."""
+        picks = {pick.target: pick.donor for pick in self.inputs.picks}
+        ours = {file.path: "" for file in self.inputs.files}
+        real = {self.tree.resolve(path): donor for path, donor in {**picks, **ours}.items()}
+        return {
+            path: donor
+            for path, donor in real.items()
+            if path.endswith(".py") and root.relative(path) is not None
+        }

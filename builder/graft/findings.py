@@ -1,7 +1,12 @@
-"""What the closure check can find, one class each; every finding can say itself as a Message."""
+"""What the closure check finds, one class each: facts as fields, and the Message they make.
+
+Those of commands stand in builder/graft/command_findings.py.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,12 +22,210 @@ class Finding(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BadCommand:
-    """A file that a container executes is missing, or cannot be executed."""
+class DonorFile:
+    """A file that a donor has; `file` is relative to the package's folder.
 
-    name: str
+    With `replaces` the base has another version of it, so the graft reaches further.
+    """
+
+    donor: str
+    file: str
+    replaces: bool
+
+    @property
+    def remedy(self) -> str:
+        """The edit of the manifest that takes the file."""
+        note = ", in place of the base's own" if self.replaces else ""
+        return f'add "{self.file}" to the [[image.graft]] files of donor {self.donor}{note}'
+
+
+@dataclass(frozen=True, slots=True)
+class OpenImport:
+    """An import of a grafted file that fails; `symbol` is empty when the module is missing.
+
+    `file` is a tree path, `module` is absolute and dotted, and `closed_by` the donor's file that
+    would close the import, if any donor has it.
+    """
+
+    file: str
+    line: int
+    module: str
+    symbol: str
+    closed_by: DonorFile | None
 
     @property
     def message(self) -> Message:
-        """What would fail, and the way out."""
-        raise NotImplementedError
+        """The import, what is missing, and which donor file would close it."""
+        asked = f"{self.symbol} of {self.module}" if self.symbol else self.module
+        return Message(
+            place=f"/{self.file}:{self.line}",
+            what=f"imports {asked}, which the assembled image does not have",
+            expected=f"{self.module} to define {self.symbol}"
+            if self.symbol
+            else f"a module {self.module}",
+            found="a module without that name" if self.symbol else "no such module",
+            remedy=self.closed_by.remedy
+            if self.closed_by
+            else "no donor has it: use a base whose version fits the grafted files, or graft "
+            "them from a donor that is nearer to the base",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LostName:
+    """A name that a file of the base imports, and that a module we replace no longer has.
+
+    `replaced` is the tree path of the module, `donor` where its new version comes from; it is
+    empty for a file of our own.
+    """
+
+    file: str
+    line: int
+    module: str
+    symbol: str
+    replaced: str
+    donor: str
+    closed_by: DonorFile | None
+
+    @property
+    def message(self) -> Message:
+        """The base's import, and the file that breaks it."""
+        ours = f"the file of donor {self.donor}" if self.donor else "our own file"
+        return Message(
+            place=f"/{self.file}:{self.line}",
+            what=f"imports {self.symbol} of {self.module}, which is lost when {ours} replaces it",
+            expected=f"/{self.replaced} to define {self.symbol}, as the base's own does",
+            found="a module without that name",
+            remedy=self.closed_by.remedy
+            if self.closed_by
+            else f"leave /{self.replaced} as it is, or use a donor that is nearer to the base",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableModule:
+    """A module that the check needs, and that the parser refuses."""
+
+    file: str
+    line: int
+    reason: str
+
+    @property
+    def message(self) -> Message:
+        """The parser's words, and which Python spoke them."""
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        return Message(
+            place=f"/{self.file}:{self.line}" if self.line else f"/{self.file}",
+            what="the module cannot be read, so its imports cannot be checked",
+            expected=f"Python source in UTF-8, as Python {version} parses it",
+            found=self.reason,
+            remedy="correct or replace the file, or run sparklock with the image's own Python "
+            "version if the module needs a newer one",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MissingClass:
+    """A registration that leads nowhere; `near` are classes of the module with like names."""
+
+    place: str
+    key: str
+    module: str
+    symbol: str
+    has_module: bool
+    near: tuple[str, ...]
+    closed_by: DonorFile | None
+
+    @property
+    def message(self) -> Message:
+        """The registration, and whether the module or the class is missing."""
+        found = f"no module {self.module}"
+        if self.has_module:
+            found = f"the module has no {self.symbol}"
+        if self.near:
+            found += f"; near names: {', '.join(self.near)}"
+        return Message(
+            place=self.place,
+            what=f"{self.key} is registered, but its class is not in the assembled image",
+            expected=f"{self.module}:{self.symbol}",
+            found=found,
+            remedy=self.closed_by.remedy
+            if self.closed_by
+            else "correct the module or the class, or graft the file that has it",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DonorEntry:
+    """A registration that a donor has."""
+
+    donor: str
+    table: str
+    value: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownArchitecture:
+    """An architecture of the checkpoint that the assembled registry does not have.
+
+    `registry` is the tree path of the registry and `file` the same relative to the package.
+    """
+
+    architecture: str
+    registry: str
+    file: str
+    near: tuple[str, ...]
+    known_by: DonorEntry | None
+
+    @property
+    def message(self) -> Message:
+        """The architecture, near names, and the registration that a donor has."""
+        return Message(
+            place=f"/{self.registry}",
+            what=f"the checkpoint's architecture {self.architecture} is not registered",
+            expected=f"{self.architecture} as a key of one of the registry's tables",
+            found=f"near names: {', '.join(self.near)}" if self.near else "no name like it",
+            remedy=self._remedy(),
+        )
+
+    def _remedy(self) -> str:
+        if self.known_by is None:
+            return (
+                "add [[image.register]] for it, and [[image.graft]] from a donor that has the "
+                "model; no donor of this manifest registers it"
+            )
+        known = self.known_by
+        value = json.dumps(list(known.value), ensure_ascii=False)
+        return (
+            f'add [[image.register]] file = "{self.file}", table = "{known.table}", '
+            f"entries = {{ {self.architecture} = {value} }}, as donor {known.donor} has it, and "
+            "[[image.graft]] its files from that donor"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WrongVersion:
+    """The assembled image has another version of a package than the manifest says."""
+
+    place: str
+    package: str
+    wanted: str
+    installed: str
+
+    @property
+    def message(self) -> Message:
+        """Both versions."""
+        return Message(
+            place=self.place,
+            what=f"the assembled image has another version of {self.package}",
+            expected=self.wanted,
+            found=self.installed,
+            remedy=f'write version = "{self.installed}", or use a base that has {self.wanted}',
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OtherFailure:
+    """A failure that stopped one part of the check, beside the findings of the others."""
+
+    message: Message

@@ -9,7 +9,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _OWN_SCOPE = (
     ast.FunctionDef
@@ -70,16 +70,29 @@ def bindings(module: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((name, node.lineno) for name in _bound(node))
 
 
-def running_children(node: ast.AST) -> Iterator[ast.AST]:
-    """The children of a node, without what only a type checker reads."""
-    if isinstance(node, ast.If) and _is_type_checking(node.test):
-        yield from node.orelse
-    elif isinstance(node, ast.If) and _is_not_type_checking(node.test):
-        yield from node.body
-    elif isinstance(node, ast.AnnAssign) and node.value is None:
-        yield node.annotation  # the target is declared, not bound
-    else:
-        yield from ast.iter_child_nodes(node)
+def only_branch(statement: ast.If) -> list[ast.stmt] | None:
+    """The branch of an `if` that runs, when a type checker reads the other one; else None."""
+    match statement.test:
+        case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+            return statement.orelse
+        case ast.UnaryOp(
+            op=ast.Not(),
+            operand=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"),
+        ):
+            return statement.body
+        case _:
+            return None
+
+
+def running_children(node: ast.AST) -> Iterable[ast.AST]:
+    """The children of a node that are evaluated when the program runs."""
+    match node:
+        case ast.If() if (branch := only_branch(node)) is not None:
+            return branch
+        case ast.AnnAssign(value=None):
+            return ()  # its target is declared, not bound
+        case _:
+            return ast.iter_child_nodes(node)
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -108,19 +121,3 @@ def _bound(node: ast.AST) -> tuple[str, ...]:
             return tuple(alias.asname or alias.name for alias in aliases if alias.name != "*")
         case _:
             return ()
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    match test:
-        case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
-            return True
-        case _:
-            return False
-
-
-def _is_not_type_checking(test: ast.expr) -> bool:
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _is_type_checking(operand)
-        case _:
-            return False

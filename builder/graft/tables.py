@@ -93,6 +93,11 @@ def table_items(module: ast.Module, table: ast.Dict) -> dict[str, ast.expr]:
     return _items(table, dict_literals(module), frozenset())
 
 
+def own_items(table: ast.Dict) -> dict[str, ast.expr]:
+    """The items of a table that are written in it with a string key."""
+    return _items(table, {}, frozenset())
+
+
 def as_pair(value: ast.expr) -> tuple[str, str] | None:
     """The value as (module, class) if it is written as a tuple of two strings, else None."""
     match value:
