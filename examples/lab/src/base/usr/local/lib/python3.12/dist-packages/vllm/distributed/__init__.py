@@ -1,0 +1,1 @@
+"""The ranks, and how they reach each other."""

@@ -1,0 +1,1 @@
+"""From command line to engine configuration."""

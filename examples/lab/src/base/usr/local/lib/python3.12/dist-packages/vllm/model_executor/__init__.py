@@ -1,0 +1,1 @@
+"""Models, the layers they are made of, and the loading of their weights."""

@@ -1,0 +1,1 @@
+"""What vLLM has around Transformers: model configurations and tokenizers."""

@@ -1,0 +1,1 @@
+"""The engine core, and the client that the HTTP server has of it."""
