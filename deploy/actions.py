@@ -70,7 +70,7 @@ class SendModel(Action):
 
 @dataclass(frozen=True, slots=True)
 class PullImage(Action):
-    """Let a node's engine pull the locked image, by digest, from us."""
+    """Let a node's engine pull the locked image, by digest, from us, and tag it."""
 
     image: WantedImage
 
@@ -171,6 +171,18 @@ class AcceptContainer(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class SettleModel(Action):
+    """Drop the files that the model's new files replaced, and what else a transfer left."""
+
+    folder: str
+
+    @property
+    def what(self) -> str:
+        """The folder."""
+        return f"drop replaced model files in {self.folder}"
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveContainer(Action):
     """Remove a container, running or not."""
 
@@ -192,6 +204,7 @@ AnyAction: TypeAlias = (
     | StartContainer
     | Confirm
     | AcceptContainer
+    | SettleModel
     | RemoveContainer
 )
 
@@ -208,13 +221,15 @@ class Step:
 class Plan:
     """What has to be done, in order; nothing when the nodes are as wanted.
 
-    `generation` is the one that serves afterwards. `restore` names the containers, as
-    (node, container name) and head first, that have to run again if the plan fails.
+    `generation` is the one that serves afterwards. If the plan fails before it is confirmed, the
+    containers of `discard` are removed and those of `restore` have to run, as (node, container
+    name), head first; what the plan itself created is removed anyway.
     """
 
     generation: int
     steps: tuple[Step, ...]
     restore: tuple[tuple[str, str], ...]
+    discard: tuple[tuple[str, str], ...] = ()
 
     @property
     def actions(self) -> tuple[AnyAction, ...]:

@@ -26,11 +26,17 @@ CAPABILITIES: Final = ("IPC_LOCK",)
 
 SECURITY: Final = ("no-new-privileges",)
 
-ULIMITS: Final = (("memlock", -1), ("nofile", 1_048_576))
-"""Soft and hard alike. A memlock limit makes ibv_reg_mr fail, and NCCL then uses TCP unasked."""
+ULIMITS: Final[tuple[JsonValue, ...]] = (
+    {"Name": "memlock", "Soft": -1, "Hard": -1},
+    {"Name": "nofile", "Soft": 1_048_576, "Hard": 1_048_576},
+)
+"""A memlock limit makes RDMA's ibv_reg_mr fail, and NCCL then uses TCP unasked."""
 
-LOG_OPTIONS: Final = (("max-file", "3"), ("max-size", "10m"))
-LOG_DRIVER: Final = "json-file"
+ALL_GPUS: Final[JsonValue] = {"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}
+"""What `docker run --gpus all` asks for."""
+
+LOG_OPTIONS: Final = {"max-file": "3", "max-size": "10m"}
+"""A rank that logs every step must not fill the node's disk."""
 
 TRIAL: Final = ".trial"
 """End of the name of a container that has not been confirmed yet."""
@@ -38,11 +44,20 @@ TRIAL: Final = ".trial"
 
 @dataclass(frozen=True, slots=True)
 class BindMount:
-    """A folder or file of the node inside the container."""
+    """A folder or file of the node inside the container; it must be there already."""
 
     source: str
     target: str
     read_only: bool
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The mount as the engine takes it."""
+        return {
+            "Type": "bind",
+            "Source": self.source,
+            "Target": self.target,
+            "ReadOnly": self.read_only,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +79,38 @@ class ContainerSpec:
     gpus: bool
     shm_bytes: int
 
-    def as_json(self) -> dict[str, JsonValue]:
-        """The canonical spec: every setting the engine is given, constants included."""
+    def request(self) -> dict[str, JsonValue]:
+        """The body of the engine's create call, labels left out (Docker Engine API 1.41)."""
         return {
-            "capabilities": CAPABILITIES,
-            "cluster": self.cluster,
-            "command": self.command,
-            "devices": self.devices,
-            "env": dict(self.env),
-            "gpus": self.gpus,
-            "image": self.image,
-            "init": True,
-            "ipc": "private",
-            "log": {"driver": LOG_DRIVER, "options": dict(LOG_OPTIONS)},
-            "manifest_digest": self.manifest_digest,
-            "mounts": [
-                {"read_only": mount.read_only, "source": mount.source, "target": mount.target}
-                for mount in self.mounts
-            ],
-            "network": "host",
-            "node": self.node,
-            "rank": self.rank,
-            "restart": "no",
-            "security": SECURITY,
-            "shm_bytes": self.shm_bytes,
-            "ulimits": dict(ULIMITS),
+            "Cmd": self.command,
+            "Env": [f"{name}={value}" for name, value in self.env],
+            "Image": self.image,
+            "HostConfig": {
+                "CapAdd": CAPABILITIES,
+                "DeviceRequests": [ALL_GPUS] if self.gpus else [],
+                "Devices": [_device(path) for path in self.devices],
+                "Init": True,
+                "IpcMode": "private",
+                "LogConfig": {"Type": "json-file", "Config": LOG_OPTIONS},
+                "Mounts": [mount.as_json() for mount in self.mounts],
+                "NetworkMode": "host",
+                "RestartPolicy": {"Name": "no"},
+                "SecurityOpt": SECURITY,
+                "ShmSize": self.shm_bytes,
+                "Ulimits": ULIMITS,
+            },
         }
 
     @property
     def digest(self) -> Digest:
-        """The spec digest: over the canonical spec, without labels, name and generation."""
-        return digest_bytes(canonical_json(self.as_json()))
+        """The spec digest: over all that the engine is given, except name and labels."""
+        spec: dict[str, JsonValue] = {
+            "manifest_digest": self.manifest_digest,
+            "node": self.node,
+            "rank": self.rank,
+            "request": self.request(),
+        }
+        return digest_bytes(canonical_json(spec))
 
     def name(self, generation: int) -> str:
         """The name of this rank's container once it is confirmed."""
@@ -135,6 +151,11 @@ def launch(manifest: ClusterManifest, lock: Lock) -> tuple[ContainerSpec, ...]:
         )
         for rank in ranks(manifest)
     )
+
+
+def _device(path: str) -> JsonValue:
+    """A device, or every device in a folder, under its own path."""
+    return {"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"}
 
 
 def _mounts(manifest: ClusterManifest, node: Node) -> tuple[BindMount, ...]:

@@ -21,6 +21,7 @@ from deploy.actions import (
     PullImage,
     RemoveContainer,
     SendModel,
+    SettleModel,
     StartContainer,
     Step,
     StopContainer,
@@ -102,12 +103,13 @@ def _keep(
     confirm = Confirm(names[0][0], "it was started and never confirmed", tuple(names))
     return _plan(
         generation,
-        restore=() if confirmed else _names(_newest(settled)),
+        restore=tuple(names) if confirmed else _names(_newest(settled)),
+        discard=() if confirmed else tuple(names),
         steps=(
             (Phase.PREPARE, _images(wanted, states)),
             (Phase.CONFIRM, () if confirmed else (confirm,)),
             (Phase.ACCEPT, _accept(trials)),
-            (Phase.REMOVE, _remove(rest, f"generation {generation} has replaced it")),
+            (Phase.REMOVE, (*_settle(wanted, states), *_remove(rest, _replaced_by(generation)))),
         ),
     )
 
@@ -119,7 +121,7 @@ def _replace(
     models: Mapping[str, tuple[ModelFile, ...]],
 ) -> Plan:
     """The plan that makes a new generation and switches to it."""
-    generation = max((item.facts.generation for item in placed), default=0) + 1
+    generation = max([0, *(item.facts.generation for item in placed)]) + 1
     confirmed = {item.facts.generation for item in placed if not _on_trial(item)}
     settled = [item for item in placed if item.facts.generation in confirmed]
     leftovers = [item for item in placed if item.facts.generation not in confirmed]
@@ -142,7 +144,7 @@ def _replace(
             (Phase.START_HEAD, starts[:1]),
             (Phase.CONFIRM, (confirm,)),
             (Phase.ACCEPT, _accept(names)),
-            (Phase.REMOVE, _remove(settled, f"generation {generation} has replaced it")),
+            (Phase.REMOVE, (*_settle(wanted, states), *_remove(settled, _replaced_by(generation)))),
         ),
     )
 
@@ -150,12 +152,14 @@ def _replace(
 def _plan(
     generation: int,
     *,
-    restore: tuple[tuple[str, str], ...],
     steps: Iterable[tuple[Phase, Iterable[AnyAction]]],
+    restore: tuple[tuple[str, str], ...],
+    discard: tuple[tuple[str, str], ...] = (),
 ) -> Plan:
     """A plan without its empty steps."""
     filled = ((phase, tuple(actions)) for phase, actions in steps)
-    return Plan(generation, tuple(Step(phase, done) for phase, done in filled if done), restore)
+    kept = tuple(Step(phase, actions) for phase, actions in filled if actions)
+    return Plan(generation, kept, restore, discard)
 
 
 def _send(wanted: Wanted, models: Mapping[str, tuple[ModelFile, ...]]) -> Iterator[AnyAction]:
@@ -179,6 +183,14 @@ def _place(
             yield PlaceModel(node.name, "sent above", folder, files, replaced)
 
 
+def _settle(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[AnyAction]:
+    for node in wanted.manifest.nodes:
+        state = states[node.name]
+        if state.model_transfer or missing_model(wanted, state):
+            folder = wanted.manifest.model_path(node)
+            yield SettleModel(node.name, "the model is in place", folder)
+
+
 def _images(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[AnyAction]:
     image = wanted.image
     for spec in wanted.specs:
@@ -187,8 +199,10 @@ def _images(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[AnyActi
             continue
         if not image.is_image(state.untagged):
             yield PullImage(spec.node, "not on the node", image)
-        reason = "the tag is not there" if state.image is None else "the tag names another image"
-        yield TagImage(spec.node, reason, image)
+        elif state.image is None:
+            yield TagImage(spec.node, "it has lost its tag", image)
+        else:
+            yield TagImage(spec.node, "the tag names another image", image)
 
 
 def _create(wanted: Wanted, generation: int, reason: str) -> Iterator[AnyAction]:
@@ -205,6 +219,10 @@ def _accept(names: Iterable[tuple[str, str]]) -> Iterator[AnyAction]:
 def _remove(items: Iterable[_Placed], reason: str) -> Iterator[AnyAction]:
     for item in items:
         yield RemoveContainer(item.node, reason, item.facts.name)
+
+
+def _replaced_by(generation: int) -> str:
+    return f"generation {generation} has replaced it"
 
 
 def _why(

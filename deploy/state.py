@@ -91,11 +91,14 @@ class NetdevFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelFileFacts:
-    """A file in the model's folder; `path` is relative to it."""
+    """A file in the model's folder; `path` is relative to it.
+
+    `digest` is None when the size alone says that it is another file than the locked one.
+    """
 
     path: str
     size_bytes: int
-    digest: Digest
+    digest: Digest | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class NodeState:
 
     `image` is what the wanted tag names, and `untagged` the wanted image when only its id is
     there. `containers` are sorted by name, `model_files` by path; `model_files` holds no file that
-    the lock does not name. `hcas` are all RDMA devices of the node, listed in the manifest or not.
+    the lock does not name, and `model_transfer` says whether an earlier transfer left files beside
+    them. `hcas` are all RDMA devices of the node, listed in the manifest or not.
     """
 
     node: str
@@ -116,3 +120,35 @@ class NodeState:
     hcas: tuple[HcaFacts, ...]
     netdevs: tuple[NetdevFacts, ...]
     model_files: tuple[ModelFileFacts, ...]
+    model_transfer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """Whether a rank's container runs; `finished_at` is the node's own clock, as RFC 3339 text."""
+
+    running: bool
+    exit_code: int
+    finished_at: str
+    out_of_memory: bool
+
+
+class Outcome(Enum):
+    """How a request for a completion ended."""
+
+    ANSWERED = "answered"
+    NOT_UP = "nothing listens yet"
+    REFUSED = "refused"
+    """An answer that waiting does not change: the server is up and does not take the request."""
+    FAILED = "failed"
+    """An answer that the server may recover from, or that precedes its end."""
+    TOO_LATE = "no answer in time"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What became of a request; `text` is the completion, or the end of what was said instead."""
+
+    outcome: Outcome
+    text: str = ""
+    tokens: int = 0

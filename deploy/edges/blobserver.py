@@ -1,0 +1,223 @@
+"""A read-only registry on our loopback that serves one image and nothing else.
+
+A node reaches it through a reverse tunnel and pulls by digest: its engine asks only for the layers
+it lacks, checks every digest, and knows the image under the same digests on both kinds of store.
+Protocol: OCI distribution specification 1.1, pull by digest.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import IO, TYPE_CHECKING, Final
+
+from builder.digest import Digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+PATH: Final = re.compile(r"/v2/[a-z0-9._/-]+/(manifests|blobs)/(sha256:[0-9a-f]{64})\Z")
+RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)\Z")
+SLICE_BYTES: Final = 2**22
+IDLE_S: Final = 60
+BLOB_TYPE: Final = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What may be fetched: one manifest, and the blobs it names, by where each may stand.
+
+    `places` are asked in order for the file of a digest; a file that is not there is no answer.
+    """
+
+    manifest: bytes
+    manifest_digest: Digest
+    media_type: str
+    blobs: frozenset[Digest]
+    places: Sequence[Callable[[Digest], Path]]
+
+    def find(self, digest: Digest) -> Path | None:
+        """The file of an offered blob, or None."""
+        if digest not in self.blobs:
+            return None
+        found = (place(digest) for place in self.places)
+        return next((path for path in found if path.is_file()), None)
+
+
+class BlobServer:
+    """The server while it runs: a context manager, made for one node so that its bytes count.
+
+    `told` is called with all bytes sent so far, from the threads that send.
+    """
+
+    def __init__(self, offer: Offer, told: Callable[[int], None]) -> None:
+        self._offer = offer
+        self._told = told
+        self._lock = threading.Lock()
+        self._sent_bytes = 0
+        self._missing: list[Digest] = []
+        handler = type("Handler", (_Handler,), {"registry": self})
+        self._server = _Server(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port on 127.0.0.1, chosen by the system."""
+        return self._server.server_port
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of blobs sent so far; headers and manifests not counted."""
+        return self._sent_bytes
+
+    @property
+    def missing(self) -> tuple[Digest, ...]:
+        """Blobs of the image that were asked for and stand nowhere."""
+        return tuple(self._missing)
+
+    @property
+    def offer(self) -> Offer:
+        """What is served."""
+        return self._offer
+
+    def sent(self, size_bytes: int) -> None:
+        """Count bytes of a blob."""
+        with self._lock:
+            self._sent_bytes += size_bytes
+            total = self._sent_bytes
+        self._told(total)
+
+    def lacked(self, digest: Digest) -> None:
+        """Remember a blob that should have been served."""
+        with self._lock:
+            self._missing.append(digest)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    """A server that waits for no connection when it closes: a node may keep one open."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing: a client that goes away is the client's matter, and its engine tells of it."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection; only GET and HEAD have a method, so anything else is 501."""
+
+    registry: BlobServer
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_S
+
+    def do_GET(self) -> None:
+        """Serve a document or a blob."""
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        """Serve the headers alone."""
+        self._answer(with_body=False)
+
+    def log_message(self, *parts: object) -> None:
+        """Nothing: requests are counted, not logged."""
+
+    def _answer(self, *, with_body: bool) -> None:
+        if self.path in ("/v2", "/v2/"):
+            self._send(b"{}", {"Content-Type": "application/json"}, with_body=with_body)
+            return
+        match = PATH.match(self.path)
+        if match is None:
+            self._refuse()
+            return
+        kind, digest = match.group(1), Digest(match.group(2))
+        if kind == "manifests":
+            self._answer_manifest(digest, with_body=with_body)
+        else:
+            self._answer_blob(digest, with_body=with_body)
+
+    def _answer_manifest(self, digest: Digest, *, with_body: bool) -> None:
+        offer = self.registry.offer
+        if digest != offer.manifest_digest:
+            self._refuse()
+            return
+        headers = {"Content-Type": offer.media_type, "Docker-Content-Digest": digest}
+        self._send(offer.manifest, headers, with_body=with_body)
+
+    def _answer_blob(self, digest: Digest, *, with_body: bool) -> None:
+        offer = self.registry.offer
+        path = offer.find(digest)
+        if path is None:
+            if digest in offer.blobs:
+                self.registry.lacked(digest)
+            self._refuse()
+            return
+        with path.open("rb") as file:
+            size_bytes = path.stat().st_size
+            begin, end = _asked_range(self.headers.get("Range"), size_bytes)
+            partial = end - begin < size_bytes
+            self.send_response(HTTPStatus.PARTIAL_CONTENT if partial else HTTPStatus.OK)
+            if partial:
+                self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{size_bytes}")
+            headers = {"Content-Type": BLOB_TYPE, "Docker-Content-Digest": digest}
+            self._headers({**headers, "Accept-Ranges": "bytes"}, end - begin)
+            if with_body:
+                self._send_file(file, begin, end)
+
+    def _send_file(self, file: IO[bytes], begin: int, end: int) -> None:
+        self.wfile.flush()
+        while begin < end:
+            sent = self.connection.sendfile(file, begin, min(SLICE_BYTES, end - begin))
+            if not sent:
+                # Shorter than it was a moment ago: cut the connection, the client must not wait.
+                self.close_connection = True
+                return
+            begin += sent
+            self.registry.sent(sent)
+
+    def _send(self, body: bytes, headers: Mapping[str, str], *, with_body: bool) -> None:
+        self.send_response(HTTPStatus.OK)
+        self._headers(headers, len(body))
+        if with_body:
+            self.wfile.write(body)
+
+    def _refuse(self) -> None:
+        self.send_response(HTTPStatus.NOT_FOUND)
+        self._headers({}, 0)
+
+    def _headers(self, headers: Mapping[str, str], size_bytes: int) -> None:
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(size_bytes))
+        self.end_headers()
+
+
+def _asked_range(header: str | None, size_bytes: int) -> tuple[int, int]:
+    """First byte and end of what is asked for; all of it when the header is none we know."""
+    match = RANGE.match(header or "")
+    if match is None:
+        return 0, size_bytes
+    begin = int(match.group(1))
+    end = int(match.group(2)) + 1 if match.group(2) else size_bytes
+    if begin >= min(end, size_bytes):
+        return 0, size_bytes
+    return begin, min(end, size_bytes)

@@ -1,0 +1,72 @@
+"""A completion over a forwarded unix socket: the one request that touches every rank."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from deploy.state import Completion, Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROMPT: Final = "The capital of France is"
+MAX_TOKENS: Final = 8
+END_CHARACTERS: Final = 2000
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP to a unix socket; every single wait on it ends after the timeout."""
+
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket instead of a host."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def complete(api: Path, model: str, *, timeout_s: float) -> Completion:
+    """Ask for a few tokens at temperature 0; whatever happens is told by the outcome.
+
+    `api` is a local unix socket that leads to the server. The answer is not streamed, so the first
+    byte comes with the last token and `timeout_s` bounds the whole request.
+    """
+    body = json.dumps(
+        {"model": model, "prompt": PROMPT, "max_tokens": MAX_TOKENS, "temperature": 0}
+    )
+    connection = _UnixConnection(api, timeout_s)
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", "/v1/completions", body, headers)
+        response = connection.getresponse()
+        status, said = response.status, response.read()
+    except TimeoutError:
+        return Completion(Outcome.TOO_LATE)
+    except (OSError, http.client.HTTPException):
+        # The forwarded socket always accepts; that nothing is behind it shows as its closing.
+        return Completion(Outcome.NOT_UP)
+    finally:
+        connection.close()
+    return _judged(status, said)
+
+
+def _judged(status: int, said: bytes) -> Completion:
+    text = said.decode(errors="replace")[-END_CHARACTERS:]
+    if status != http.HTTPStatus.OK:
+        final = status in {400, 401, 403, 404, 422}
+        return Completion(Outcome.REFUSED if final else Outcome.FAILED, f"HTTP {status}: {text}")
+    try:
+        answer: Any = json.loads(said)
+        words = str(answer["choices"][0]["text"])
+        tokens = int(answer["usage"]["completion_tokens"])
+    except (ValueError, LookupError, TypeError):
+        return Completion(Outcome.REFUSED, f"not a completion: {text}")
+    if tokens < 1:
+        return Completion(Outcome.REFUSED, f"a completion of no tokens: {text}")
+    return Completion(Outcome.ANSWERED, words, tokens)

@@ -1,0 +1,160 @@
+"""The model's folder on a node: what is in it, and how other files come in and go back.
+
+New files arrive in `.sparklock/in` inside the folder, under names made of their digests, and are
+checked there; so an interrupted transfer continues, and what serves is not touched. They are moved
+to their places when the old pair has stopped, with the files they replace kept in `.sparklock/old`
+until the new pair has answered. Inside the folder, because a rename must not cross filesystems.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from builder.digest import Digest, NotADigestError, digest_bytes, hex_of, parse_digest
+from deploy.edges.transfer import Outgoing, each_pair, hashes, make_folders, put_files
+from deploy.state import ModelFileFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from builder.lock import ModelFile
+    from deploy.edges.ssh import NodeConnection
+    from deploy.edges.transfer import Watch
+
+OWN: Final = ".sparklock"
+STAT: Final = r"%s %T@ %C@ %i"
+"""Size, modification and change time, and inode: what find prints of a file to recognise it."""
+
+
+class ModelFolder:
+    """One node's model folder; every call is one or a few commands on the node."""
+
+    def __init__(self, connection: NodeConnection, folder: str) -> None:
+        self._connection = connection
+        self._folder = folder
+        self._own = f"{folder}/{OWN}"
+        self._inbox = f"{self._own}/in"
+        self._old = f"{self._own}/old"
+        self._observed: dict[str, tuple[str, Digest]] = {}
+        self._news = False
+
+    def observe(self, wanted: Sequence[ModelFile]) -> tuple[tuple[ModelFileFacts, ...], bool]:
+        """The wanted files that are there, sorted by path, and whether a transfer left others.
+
+        A file of another size is not hashed and has no digest. Neither is one hashed again that
+        `remember` noted and that has not changed since: verify hashes everything, deploy need not.
+        """
+        stats = self._stats()
+        noted = self._noted() if stats else {}
+        sizes = {file.path: file.size_bytes for file in wanted}
+        there = [path for path in sorted(sizes) if path in stats]
+        fitting = [path for path in there if _size_bytes(stats[path]) == sizes[path]]
+        known = {
+            path: noted[path][1]
+            for path in fitting
+            if path in noted and noted[path][0] == stats[path]
+        }
+        unknown = [path for path in fitting if path not in known]
+        found = hashes(self._connection, [f"{self._folder}/{path}" for path in unknown])
+        known |= {path: found[f"{self._folder}/{path}"] for path in unknown}
+        self._observed = {path: (stats[path], known[path]) for path in fitting}
+        self._news = bool(unknown)
+        facts = [ModelFileFacts(path, _size_bytes(stats[path]), known.get(path)) for path in there]
+        own = (f"{OWN}/in/", f"{OWN}/old/")
+        return tuple(facts), any(path.startswith(own) for path in stats)
+
+    def remember(self) -> None:
+        """Note on the node what `observe` had to hash, so that the next one need not.
+
+        The times noted were read before the hashing: a file that changed since has another.
+        """
+        if not self._news:
+            return
+        note = json.dumps(self._observed, sort_keys=True).encode()
+        make_folders(self._connection, [self._own])
+        self._connection.run(("tee", "--", f"{self._own}/seen.new"), stdin=note)
+        each_pair(self._connection, "mv", [(f"{self._own}/seen.new", f"{self._own}/seen")])
+
+    def send(self, files: Sequence[ModelFile], source: Path, watch: Watch) -> int:
+        """Bring files from a folder of ours into the inbox; the bytes that had to travel.
+
+        What an earlier, interrupted transfer brought is there already and is not sent again.
+        """
+        make_folders(self._connection, [self._inbox])
+        there = self._names(self._inbox)
+        missing = [file for file in files if _staged(file) not in there]
+        if missing:
+            outgoing = [
+                Outgoing(source / file.path, _staged(file), file.size_bytes, file.digest)
+                for file in missing
+            ]
+            put_files(self._connection, self._inbox, outgoing, watch)
+        return sum(file.size_bytes for file in missing)
+
+    def place(self, files: Sequence[ModelFile], replaced: Sequence[str]) -> None:
+        """Move files from the inbox to their places and keep the ones they replace.
+
+        What is kept already stays: it belongs to the pair that was confirmed last.
+        """
+        kept = self._names(self._old)
+        keep = [path for path in replaced if path not in kept]
+        places = [(f"{self._folder}/{path}", f"{self._old}/{path}") for path in keep]
+        moves = [(self._staged_at(file), f"{self._folder}/{file.path}") for file in files]
+        make_folders(self._connection, [_parent(target) for _, target in (*places, *moves)])
+        each_pair(self._connection, "ln", places)
+        each_pair(self._connection, "mv", moves)
+
+    def restore(self, files: Sequence[ModelFile]) -> None:
+        """Undo `place`, however far it came: new files to the inbox, kept ones to their places."""
+        staged = self._names(self._inbox)
+        moved = [file for file in files if _staged(file) not in staged]
+        back = [(f"{self._folder}/{file.path}", self._staged_at(file)) for file in moved]
+        each_pair(self._connection, "mv", back)
+        kept = sorted(self._names(self._old))
+        old = [(f"{self._old}/{path}", f"{self._folder}/{path}") for path in kept]
+        each_pair(self._connection, "mv", old)
+
+    def settle(self) -> None:
+        """Drop the inbox and the replaced files: the new model has served."""
+        self._connection.run(("rm", "-rf", "--", self._inbox, self._old))
+
+    def _stats(self) -> dict[str, str]:
+        """What find tells of every file in the folder, by path; links are followed."""
+        parts = self._found("-L", self._folder, "-type", "f", "-printf", rf"%P\0{STAT}\0")
+        return dict(zip(parts[::2], parts[1::2], strict=True))
+
+    def _names(self, folder: str) -> frozenset[str]:
+        """The paths of all files and links below a folder; none if it is not there."""
+        return frozenset(self._found(folder, "!", "-type", "d", "-printf", r"%P\0"))
+
+    def _found(self, *search: str) -> list[str]:
+        done = self._connection.run(("find", *search), ok=(0, 1))
+        return done.stdout.decode(errors="surrogateescape").split("\0")[:-1]
+
+    def _noted(self) -> dict[str, tuple[str, Digest]]:
+        """What `remember` noted; nothing if it is not there or cannot be read."""
+        done = self._connection.run(("cat", "--", f"{self._own}/seen"), ok=(0, 1))
+        try:
+            note: Any = json.loads(done.stdout)
+            return {str(k): (str(v[0]), parse_digest(str(v[1]))) for k, v in note.items()}
+        except (ValueError, LookupError, AttributeError, TypeError, NotADigestError):
+            return {}
+
+    def _staged_at(self, file: ModelFile) -> str:
+        return f"{self._inbox}/{_staged(file)}"
+
+
+def _staged(file: ModelFile) -> str:
+    """The name in the inbox; of the path too, since two files may have the same bytes."""
+    path = digest_bytes(file.path.encode(errors="surrogateescape"))
+    return f"{hex_of(file.digest)}.{hex_of(path)[:8]}"
+
+
+def _size_bytes(stat: str) -> int:
+    return int(stat.split(" ", 1)[0])
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -1,0 +1,363 @@
+"""One ssh connection per node, and everything that goes through it.
+
+A master process holds the connection; commands, the engine's socket and ports share it, which
+makes a call cost milliseconds instead of a login. The user's own ssh decides about keys, hosts and
+jumps; host key checking is never weakened.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, Self
+
+from deploy import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from types import TracebackType
+
+    from builder.errors import NodeError
+
+READY: Final = b"sparklock-ready\n"
+LOGIN_S: Final = 20
+"""What a login may take after the TCP connection, which has its own limit, in seconds."""
+
+CALL_S: Final = 60
+"""The limit of a command that only looks or renames, in seconds."""
+
+BUSY_STATUS: Final = 75
+SSH_FAILED: Final = 255
+
+MASTER_OPTIONS: Final = (
+    "BatchMode=yes",
+    "ClearAllForwardings=yes",
+    "ControlMaster=yes",
+    "ControlPersist=no",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "LogLevel=INFO",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "RequestTTY=no",
+    "ServerAliveCountMax=3",
+    "ServerAliveInterval=10",
+)
+"""Settings our use of the connection needs, over whatever the user's config has for a person's."""
+
+CAUSES: Final[tuple[tuple[str, type[errors.SshError]], ...]] = (
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", errors.HostKeyChangedError),
+    ("Host key verification failed", errors.HostKeyUnknownError),
+    ("Permission denied (", errors.SshPermissionError),
+    ("Too many authentication failures", errors.SshPermissionError),
+    ("Could not resolve hostname", errors.NodeUnresolvedError),
+    ("Connection refused", errors.NodeRefusedError),
+    ("timed out", errors.NodeUnreachableError),
+    ("No route to host", errors.NodeUnreachableError),
+    ("Network is unreachable", errors.NodeUnreachableError),
+)
+"""What OpenSSH writes in the C locale, most telling first, and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a node is reached: its name, ssh's own name for it, and the ssh_config to use."""
+
+    node: str
+    ssh: str
+    config: Path | None
+    connect_timeout_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that has ended on a node; `stderr` is its end as text."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: bytes
+    stderr: str
+
+
+class NodeConnection:
+    """An open connection to one node; a context manager that ends it, and only it.
+
+    The master runs `cat` on the node and dies with our end of the pipe, so that not even a killed
+    process of ours leaves it behind. It has its own session: an interrupt typed at the terminal
+    must not cut the connection that cleaning up needs.
+    """
+
+    def __init__(self, destination: Destination) -> None:
+        self.destination = destination
+        # A socket's path may have 104 bytes, and ssh adds 17 while it binds; /tmp is short.
+        self._folder = Path(tempfile.mkdtemp(prefix="sparklock-", dir="/tmp"))
+        self._control = self._folder / "master"
+        self._forwards = 0
+        try:
+            self._master = self._start_master()
+            self._wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self.destination.node
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection with all that goes through it; again is nothing."""
+        master: subprocess.Popen[bytes] | None = getattr(self, "_master", None)
+        if master is not None and master.poll() is None:
+            self._ask_master("exit")
+            try:
+                master.wait(5)
+            except subprocess.TimeoutExpired:
+                master.kill()
+                master.wait()
+        if master is not None and master.stdin and master.stdout:
+            master.stdin.close()
+            master.stdout.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = CALL_S,
+        ok: Collection[int] = (0,),
+    ) -> Completed:
+        """A command's result; RemoteCommandError unless its status is one of `ok`.
+
+        The login shell of the node parses one quoted line, so an argument arrives as it is.
+        NodeLostError when the connection is gone.
+        """
+        command = [*self._client(), "-T", "--", self.destination.ssh, shlex.join(argv)]
+        try:
+            done = subprocess.run(
+                command,
+                input=stdin,
+                capture_output=True,
+                timeout=timeout_s,
+                env=_environment(),
+                start_new_session=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise errors.RemoteCommandError(self.node, argv, None, "") from error
+        result = Completed(tuple(argv), done.returncode, done.stdout, _end(done.stderr))
+        if result.status not in ok:
+            raise self.failure(argv, result.status, result.stderr)
+        return result
+
+    def start(self, argv: Sequence[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+        """A command that runs while the caller writes to its stdin and reads its stdout."""
+        return subprocess.Popen(
+            [*self._client(), "-T", "--", self.destination.ssh, shlex.join(argv)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=_environment(),
+            start_new_session=True,
+            bufsize=0,
+        )
+
+    def failure(self, argv: Sequence[str], status: int, stderr: str) -> NodeError:
+        """Why a command failed: the connection broke, or the command itself."""
+        if status == SSH_FAILED and not self.alive():
+            return errors.NodeLostError(self.node, self.destination.ssh, self._said() or stderr)
+        return errors.RemoteCommandError(self.node, argv, status, stderr)
+
+    def alive(self) -> bool:
+        """Whether the connection still stands, as far as this side knows."""
+        return self._master.poll() is None and self._ask_master("check").returncode == 0
+
+    @contextmanager
+    def guard(self, path: str) -> Iterator[None]:
+        """Hold a lock file of the node, which goes when the connection does.
+
+        DeployBusyError when somebody else holds it.
+        """
+        argv = ("flock", "--nonblock", "--conflict-exit-code", str(BUSY_STATUS), path, "cat")
+        with tempfile.TemporaryFile() as stderr, self.start(argv, stderr) as holder:
+            try:
+                self._expect_held(holder, path, argv, stderr)
+                yield
+            finally:
+                assert holder.stdin is not None
+                holder.stdin.close()
+
+    def _expect_held(
+        self, holder: subprocess.Popen[bytes], path: str, argv: Sequence[str], stderr: IO[bytes]
+    ) -> None:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        _write(holder.stdin, READY)
+        if _read_line(holder.stdout, CALL_S) == READY:
+            return
+        holder.stdin.close()
+        status = holder.wait(CALL_S)
+        if status == BUSY_STATUS:
+            raise errors.DeployBusyError(self.node, found=f"{path} is held")
+        stderr.seek(0)
+        raise self.failure(argv, status, _end(stderr.read()))
+
+    def forward_socket(self, remote_path: str) -> Path:
+        """A local unix socket that leads to a unix socket of the node."""
+        return self._forward_local(remote_path)
+
+    def forward_local(self, host: str, port: int) -> Path:
+        """A local unix socket that leads to a TCP port as the node reaches it."""
+        return self._forward_local(f"{host}:{port}")
+
+    @contextmanager
+    def forward_remote(self, local_port: int) -> Iterator[int]:
+        """A port on the node's loopback that leads to a port of ours; the node chooses its number.
+
+        ForwardingForbiddenError if sshd does not allow it.
+        """
+        route = f"127.0.0.1:0:127.0.0.1:{local_port}"
+        done = self._ask_master("forward", "-R", route)
+        number = done.stdout.strip()
+        if done.returncode != 0 or not number.isdigit():
+            raise self._no_forward(done)
+        try:
+            yield int(number)
+        finally:
+            self._ask_master("cancel", "-R", route)
+
+    def socket_problem(self, path: str) -> NodeError:
+        """Why nothing answers on a forwarded socket, asked on the node itself."""
+        if "administratively prohibited" in self._said():
+            return errors.ForwardingForbiddenError(self.node, self.destination.ssh, self._said())
+        if self.run(("test", "-S", path), ok=(0, 1)).status:
+            return errors.EngineSocketMissingError(self.node, found=path)
+        if self.run(("test", "-w", path), ok=(0, 1)).status:
+            return errors.EngineSocketDeniedError(self.node, found=path)
+        return errors.EngineStoppedError(self.node, found=path)
+
+    def _forward_local(self, target: str) -> Path:
+        self._forwards += 1
+        path = self._folder / str(self._forwards)
+        done = self._ask_master("forward", "-L", f"{path}:{target}")
+        if done.returncode != 0:
+            raise self._no_forward(done)
+        return path
+
+    def _no_forward(self, done: subprocess.CompletedProcess[bytes]) -> NodeError:
+        said = _end(done.stderr)
+        if not self.alive():
+            return errors.NodeLostError(self.node, self.destination.ssh, self._said() or said)
+        return errors.ForwardingForbiddenError(self.node, self.destination.ssh, said)
+
+    def _start_master(self) -> subprocess.Popen[bytes]:
+        config = self.destination.config
+        own_config = () if config is None else ("-F", str(config))
+        options = (*MASTER_OPTIONS, f"ConnectTimeout={self.destination.connect_timeout_s}")
+        with (self._folder / "stderr").open("wb") as stderr:
+            return subprocess.Popen(
+                [
+                    *("ssh", *own_config, "-S", str(self._control)),
+                    *(part for option in options for part in ("-o", option)),
+                    *("-T", "--", self.destination.ssh, "cat"),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=_environment(),
+                start_new_session=True,
+                bufsize=0,
+            )
+
+    def _wait_until_ready(self) -> None:
+        assert self._master.stdin is not None
+        assert self._master.stdout is not None
+        _write(self._master.stdin, READY)
+        limit_s = self.destination.connect_timeout_s + LOGIN_S
+        line = _read_line(self._master.stdout, limit_s)
+        if line == READY:
+            return
+        if line:
+            said = line.decode(errors="replace")
+            raise errors.NoisyShellError(self.node, self.destination.ssh, said)
+        raise self._no_connection()
+
+    def _no_connection(self) -> NodeError:
+        said = self._said()
+        kinds = [kind for text, kind in CAUSES if text in said]
+        if not kinds and self._master.poll() is None:
+            kinds = [errors.NodeUnreachableError]
+        kind = kinds[0] if kinds else errors.SshError
+        return kind(self.node, self.destination.ssh, said)
+
+    def _client(self) -> tuple[str, ...]:
+        """The start of a command that uses the master, and never a connection of its own."""
+        alone = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-o", "BatchMode=yes")
+        return ("ssh", "-F", "none", "-S", str(self._control), *alone)
+
+    def _ask_master(self, verb: str, *route: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*self._client(), "-O", verb, *route, "--", self.destination.ssh],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env=_environment(),
+            start_new_session=True,
+            timeout=CALL_S,
+            check=False,
+        )
+
+    def _said(self) -> str:
+        """The end of what the master wrote to stderr."""
+        return _end((self._folder / "stderr").read_bytes())
+
+
+def _environment() -> dict[str, str]:
+    """Our environment with messages in English, since their text tells failures apart."""
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def _end(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").replace("\r", "").strip().splitlines()
+    return "\n".join(lines[-20:])
+
+
+def _write(pipe: IO[bytes], data: bytes) -> None:
+    """Write to a process that may be dead already; what it left behind tells why."""
+    try:
+        pipe.write(data)
+    except BrokenPipeError:
+        return
+
+
+def _read_line(pipe: IO[bytes], timeout_s: float) -> bytes:
+    """The next line of an unbuffered pipe, or what came of it before its end or the deadline."""
+    deadline = time.monotonic() + timeout_s
+    line = b""
+    while not line.endswith(b"\n"):
+        left_s = deadline - time.monotonic()
+        ready = left_s > 0 and select.select([pipe], [], [], left_s)[0]
+        byte = pipe.read(1) if ready else b""
+        if not byte:
+            return line
+        line += byte
+    return line

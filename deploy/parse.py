@@ -1,0 +1,93 @@
+"""Text that nodes print -> values: sysfs, /proc/net and `ip -json`."""
+
+from __future__ import annotations
+
+import json
+import re
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address
+from typing import TYPE_CHECKING, Any, Final
+
+from deploy.state import HcaFacts, Listener, NetdevFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+LISTEN: Final = "0A"
+"""TCP_LISTEN, as /proc/net/tcp spells it."""
+
+
+def lines_by_file(output: str) -> dict[str, list[str]]:
+    """The lines that `grep -H ''` printed, by file; a file that was not there has no key."""
+    files: dict[str, list[str]] = {}
+    for line in output.splitlines():
+        name, _, text = line.partition(":")
+        files.setdefault(name, []).append(text)
+    return files
+
+
+def hca_facts(devices: Iterable[str], files: Mapping[str, list[str]]) -> tuple[HcaFacts, ...]:
+    """Every RDMA device, by name.
+
+    `devices` are the paths found directly below /sys/class/infiniband and below the folders
+    /sys/class/infiniband/HCA/device/net; `files` the sysfs files read of some of the devices.
+    """
+    netdevs: dict[str, list[str]] = {}
+    for path in devices:
+        parts = path.removeprefix("/sys/class/infiniband/").split("/")
+        of_device = netdevs.setdefault(parts[0], [])
+        if len(parts) > 1:
+            of_device.append(parts[-1])
+    return tuple(_hca(name, sorted(netdevs[name]), files) for name in sorted(netdevs))
+
+
+def _hca(name: str, netdevs: list[str], files: Mapping[str, list[str]]) -> HcaFacts:
+    port = f"/sys/class/infiniband/{name}/ports/1"
+
+    def text_of(file: str) -> str:
+        return "".join(files.get(f"{port}/{file}", [])[:1]).strip()
+
+    # `200 Gb/sec (2X NDR)` and `200 Gb/sec (4X HDR)` both occur: the number alone counts.
+    rate = re.match(r"\d+", text_of("rate"))
+    return HcaFacts(
+        name=name,
+        state=text_of("state"),
+        link_layer=text_of("link_layer"),
+        rate_gbit_s=int(rate.group()) if rate else None,
+        netdevs=tuple(netdevs),
+    )
+
+
+def listeners(lines: Iterable[str]) -> tuple[Listener, ...]:
+    """The listening sockets in lines of /proc/net/tcp and /proc/net/tcp6."""
+    found = set()
+    for line in lines:
+        fields = line.split()
+        if len(fields) > 3 and fields[3] == LISTEN:  # noqa: PLR2004 - the field `st`
+            address, _, port = fields[1].partition(":")
+            found.add(Listener(_address(address), int(port, 16)))
+    return tuple(sorted(found, key=lambda item: (item.port, item.address)))
+
+
+def _address(text: str) -> str:
+    """An address of /proc/net/tcp: 32-bit words, each in the machine's (little-endian) order."""
+    packed = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
+    if len(packed) == 4:  # noqa: PLR2004 - bytes of an IPv4 address
+        return str(IPv4Address(packed))
+    mapped = IPv6Address(packed).ipv4_mapped
+    return str(mapped or IPv6Address(packed))
+
+
+def netdev_facts(output: bytes) -> tuple[NetdevFacts, ...]:
+    """The interfaces in the output of `ip -json -4 address show`; `ip` prints nothing for none."""
+    found: list[dict[str, Any]] = json.loads(output or b"[]")
+    return tuple(sorted((_netdev(item) for item in found if item), key=lambda item: item.name))
+
+
+def _netdev(item: Mapping[str, Any]) -> NetdevFacts:
+    return NetdevFacts(str(item["ifname"]), int(item["mtu"]), tuple(_addresses(item)))
+
+
+def _addresses(item: Mapping[str, Any]) -> Iterator[IPv4Interface]:
+    for info in item.get("addr_info", ()):
+        if info.get("family") == "inet":
+            yield IPv4Interface(f"{info['local']}/{info['prefixlen']}")
