@@ -66,9 +66,11 @@ class Channel:
         return array("d", self._read(count * _FLOAT_BYTES))
 
     def ended(self) -> bool:
-        """Whether the other side is gone; throws away one piece of data if it is not."""
+        """Whether the other side is gone; throws away what there is to read if it is not."""
         try:
-            return not self._sock.recv(65536)
+            return not self._sock.recv(65536, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False  # another thread was faster
         except ConnectionError:
             return True
 

@@ -194,6 +194,7 @@ def run_server(config: VllmConfig, host: str, port: int) -> int:
     except (EngineDeadError, ValueError) as error:
         logger.error("%s: %s", type(error).__name__, error)
     finally:
+        log_like_uvicorn(logger, "Shutting down")
         server.server_close()
         engine.shutdown()
         log_like_uvicorn(logger, f"Finished server process [{os.getpid()}]")

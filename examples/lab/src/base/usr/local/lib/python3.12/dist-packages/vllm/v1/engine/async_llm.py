@@ -40,6 +40,7 @@ class AsyncLLM:
         self._channel: Channel = self._process.channel
         self._send_lock = threading.Lock()
         self._streams: Dict[str, queue.SimpleQueue[Optional[Output]]] = {}
+        self._closing = False
         self.died = threading.Event()
 
     def wait_until_ready(self) -> None:
@@ -120,11 +121,13 @@ class AsyncLLM:
                 stream = self._streams.get(output["id"])
                 if stream is not None:
                     stream.put((output["token"], output["finish_reason"]))
-        logger.error("Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.")
+        if not self._closing:
+            logger.error("Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.")
         self.died.set()
         for stream in list(self._streams.values()):
             stream.put(None)
 
     def shutdown(self) -> None:
         """End the engine core and, through it, all workers."""
+        self._closing = True
         self._process.stop(_STOP_S)

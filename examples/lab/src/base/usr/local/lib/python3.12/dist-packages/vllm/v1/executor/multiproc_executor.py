@@ -8,7 +8,7 @@ import socket
 from typing import Any, Dict, List, Optional, Tuple
 
 from vllm.config import VllmConfig
-from vllm.distributed.channel import BadFrameError, Channel, Message, PeerClosedError
+from vllm.distributed.channel import Channel, Message
 from vllm.logger import init_logger
 from vllm.utils.network_utils import get_ip, listen
 from vllm.utils.system_utils import Child, Closable, start_process
@@ -16,6 +16,7 @@ from vllm.v1.worker.worker import run_worker
 
 logger = init_logger(__name__)
 
+_HELLO_S = 5.0
 _SHUTDOWN_S = 2.0
 
 
@@ -106,9 +107,11 @@ class MultiprocExecutor:
     def _take_ready(self, channel: Channel) -> bool:
         near = channel in [worker.channel for worker in self.workers]
         try:
+            channel.set_timeout(_HELLO_S)
             message = channel.receive()
+            channel.set_timeout(None)
             rank = int(message["rank"])
-        except (PeerClosedError, BadFrameError, KeyError) as error:
+        except (OSError, KeyError, ValueError) as error:
             if near:
                 raise self.worker_died(channel) from error
             logger.warning("Ignoring a connection to the message queue: %s", error)
