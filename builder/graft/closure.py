@@ -16,7 +16,7 @@ from builder.graft.packages import find_package, installed_version
 from builder.graft.registrations import unknown_architectures, unmet_register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from builder.graft.commands import Launch
     from builder.graft.findings import Finding
@@ -35,6 +35,7 @@ class ClosureInputs:
     `read` gives the content of base and donor files and of picks. `tables` are the edited
     modules and `files` our own files; a later one of equal path wins, and picks come first.
     `donors` may be empty (a build from the lock alone): then no remedy can name a donor's file.
+    `place` turns a location of the manifest, such as `vllm.version`, into an error's place.
     """
 
     base: ImageTree
@@ -47,6 +48,7 @@ class ClosureInputs:
     registers: tuple[Register, ...] = ()
     architectures: tuple[str, ...] = ()
     donors: Mapping[str, ImageTree] = field(default_factory=dict)
+    place: Callable[[str], str] = "cluster.toml: {}".format
 
 
 def check_closure(inputs: ClosureInputs) -> tuple[Finding, ...]:
@@ -61,7 +63,7 @@ def check_closure(inputs: ClosureInputs) -> tuple[Finding, ...]:
         *view.version(),
         *(finding for package in view.packages() for finding in view.package(package)),
         *view.architectures(),
-        *check_commands(view.tree, inputs.launch),
+        *check_commands(view.tree, inputs.launch, place=inputs.place("serve.node_script")),
     )
 
 
@@ -96,7 +98,7 @@ class _View:
             yield from map(OtherFailure, error.messages)
             return
         if installed != wanted:
-            yield WrongVersion("cluster.toml: vllm.version", "vllm", wanted, installed)
+            yield WrongVersion(self.inputs.place("vllm.version"), "vllm", wanted, installed)
 
     def package(self, package: str) -> Iterator[Finding]:
         """The findings of one package: open imports, lost names, unmet registrations."""
@@ -108,7 +110,7 @@ class _View:
         yield from lost_names(base, modules, root, added, self.donors)
         for index, register in enumerate(self.inputs.registers):
             if register.package == package:
-                place = f"cluster.toml: image.register[{index}]"
+                place = self.inputs.place(f"image.register[{index}]")
                 yield from unmet_register(modules, root, register, place, self.donors)
         for module in sorted(modules.unreadable.values(), key=lambda module: module.path):
             yield UnreadableModule(module.path, module.line, module.reason)

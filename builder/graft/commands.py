@@ -45,11 +45,12 @@ class Launch:
     platform: Platform
 
 
-def check_commands(tree: ImageTree, launch: Launch) -> tuple[BadCommand, ...]:
+def check_commands(tree: ImageTree, launch: Launch, *, place: str) -> tuple[BadCommand, ...]:
     """What could not be executed in a container of the assembled tree; nothing if all is right.
 
-    A path below a mount's target is provided by the node, so it is not judged. The node script
-    and `vllm` are the image's own, so for them a mounted folder on PATH does not count.
+    `place` is the node script in the manifest, as an error names it. A path below a mount's
+    target is provided by the node, so it is not judged. The node script and `vllm` are the
+    image's own, so for them a mounted folder on PATH does not count.
     """
     container = _Container.of(tree, launch)
     own = container.folders_of_the_image()
@@ -58,7 +59,6 @@ def check_commands(tree: ImageTree, launch: Launch) -> tuple[BadCommand, ...]:
         for name in launch.entrypoint[:1]
     ]
     if launch.node_script is not None:
-        place = "cluster.toml: serve.node_script"
         found.append(container.judge_command(place, launch.node_script, own))
     found.append(container.judge_command("image: the package's console script", "vllm", own))
     return tuple(finding for finding in found if finding is not None)

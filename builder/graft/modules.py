@@ -50,6 +50,8 @@ class Modules:
         None if there is no such module. A package goes before a module, and a module before a
         compiled one, as for Python's own finder.
         """
+        if module.startswith("."):  # a relative import that leaves its top package
+            return None
         stem = f"{self.site}/{module.replace('.', '/')}"
         for path in (f"{stem}/__init__.py", f"{stem}.py"):
             if self._kind(path) is Kind.FILE:

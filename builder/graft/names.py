@@ -122,8 +122,21 @@ def _served(tree: ast.Module, scope: Iterable[ast.AST]) -> frozenset[str] | None
     served: frozenset[str] | None = frozenset()
     for node in scope:
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__" and node.args.args:
-            served = _answers(node.body, node.args.args[0].arg, tables)
+            served = None
+            if _ends_in_raise(node.body):
+                served = _answers(node.body, node.args.args[0].arg, tables)
     return served
+
+
+def _ends_in_raise(body: list[ast.stmt]) -> bool:
+    """Whether what no test of a body takes is refused, rather than answered with None."""
+    match body:
+        case [*_, ast.Raise()]:
+            return True
+        case [*_, ast.If(orelse=orelse)]:
+            return _ends_in_raise(orelse)
+        case _:
+            return False
 
 
 def _closed_tables(tree: ast.Module, scope: Iterable[ast.AST]) -> dict[str, frozenset[str]]:

@@ -53,7 +53,9 @@ def find_package(tree: ImageTree, package: str, *, image: str) -> PackageRoot:
     """
     site = re.compile(_SITE)
     init = re.compile(rf"({_SITE}/{re.escape(package)})/__init__\.py")
-    found = sorted(match[1] for path in tree.entries if (match := init.fullmatch(path)))
+    end = f"/{package}/__init__.py"
+    paths = [path for path in tree.entries if path.endswith(end)]
+    found = sorted(match[1] for path in paths if (match := init.fullmatch(path)))
     if len(found) > 1:
         raise PackageAmbiguousError(image, package, tuple(found))
     if not found:
