@@ -76,7 +76,7 @@ class Writer:
         self.lines[loc] = self.text.count("\n") + 1
 
     def blank(self) -> None:
-        self.text += self.draw(["", "\n", "# [no] = 'x\n", "  ", '\n\n\t# """\n'])
+        self.text += self.draw(["", "\n", "# a, [no] = 'x\n", "  ", '\n\n\t# """\n'])
 
     def name(self, key: str) -> str:
         plain = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
@@ -178,3 +178,7 @@ def test_an_inline_table_may_span_lines() -> None:
         ("a", "d"): 3,
         ("a", "d", 0): 4,
     }
+
+
+def test_a_table_has_the_line_of_its_own_header_even_when_a_sub_table_comes_first() -> None:
+    assert key_lines("[a.b]\n\n[a]\nc = 1\n")["a",] == 3
