@@ -1,0 +1,105 @@
+"""Failures that show only where the core meets the disk: sources, stale locks, other bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from builder.errors import BuildError, LockError, Message
+from builder.lock import Formats
+from builder.oci.assemble import CONFIG_FORMAT
+from builder.oci.tar import LAYER_FORMAT
+
+if TYPE_CHECKING:
+    from builder.lockfile import Difference
+
+
+class UnsupportedSourceError(BuildError):
+    """The manifest names a kind of source that this version cannot read."""
+
+    def __init__(self, place: str, source: str) -> None:
+        super().__init__()
+        self.place = place
+        self.source = source
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with a way to get an OCI layout."""
+        return (
+            Message(
+                place=self.place,
+                what="this version of sparklock reads OCI layouts only",
+                expected="oci:DIR",
+                found=self.source,
+                remedy=f'skopeo copy docker://{self.source} oci:DIR, then source = "oci:DIR"',
+            ),
+        )
+
+
+class StaleLockError(LockError):
+    """The lock does not belong to the manifest and the files beside it."""
+
+    def __init__(self, place: str, changes: tuple[Difference, ...]) -> None:
+        super().__init__()
+        self.place = place
+        self.changes = changes
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message per input that changed since the lock was written."""
+        return tuple(
+            Message(
+                place=self.place,
+                what=f"the lock is stale: {change.path} changed",
+                expected=f"{change.before} (locked)",
+                found=str(change.after),
+                remedy="inv lock, then review the difference of lockfile.json",
+            )
+            for change in self.changes
+        )
+
+
+class OutputsDifferError(LockError):
+    """The same inputs gave another image than the lock says."""
+
+    def __init__(self, place: str, changes: tuple[Difference, ...]) -> None:
+        super().__init__()
+        self.place = place
+        self.changes = changes
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message per part that came out otherwise."""
+        return tuple(
+            Message(
+                place=self.place,
+                what=f"building gave another {change.path} than the lock says",
+                expected=f"{change.before} (locked)",
+                found=str(change.after),
+                remedy="this sparklock or this lock is broken: compare `inv lock` on another "
+                "machine, and report the difference",
+            )
+            for change in self.changes
+        )
+
+
+class OtherFormatsError(LockError):
+    """The lock was written for byte formats that this sparklock does not write."""
+
+    def __init__(self, place: str, locked: Formats) -> None:
+        super().__init__()
+        self.place = place
+        self.locked = locked
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the versions of both."""
+        ours = Formats(layer=LAYER_FORMAT, config=CONFIG_FORMAT)
+        return (
+            Message(
+                place=self.place,
+                what="the lock is of other byte formats",
+                expected=f"layer {ours.layer}, config {ours.config}",
+                found=f"layer {self.locked.layer}, config {self.locked.config}",
+                remedy="use the sparklock that wrote it, or `inv lock` to move to this one's",
+            ),
+        )

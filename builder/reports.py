@@ -1,0 +1,100 @@
+"""What the verbs of builder/ give back, readable by people and scripts."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from builder.lockfile import lock_digest, lock_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from builder.digest import Digest, JsonValue
+    from builder.edges.files import LoadedManifest
+    from builder.edges.store import BlobStore
+    from builder.lock import Lock
+    from builder.lockfile import Difference
+    from builder.oci.model import Descriptor, Image
+    from builder.sources import ImageSource
+
+
+@dataclass(frozen=True, slots=True)
+class LockReport:
+    """What `inv lock` did: every difference to the lock that was there; `new` if there was none."""
+
+    path: Path
+    lock: Lock
+    new: bool
+    changes: tuple[Difference, ...]
+
+    @property
+    def written(self) -> bool:
+        """Whether lockfile.json has other bytes than before."""
+        return self.new or bool(self.changes)
+
+    def text(self) -> str:
+        """The outcome as lines of plain text."""
+        if not self.written:
+            return f"{self.path} is current: image {self.lock.outputs.manifest_digest}"
+        head = f"{self.path} written: image {self.lock.outputs.manifest_digest}"
+        lines = [f"  {change.text()}" for change in self.changes]
+        return "\n".join([head, *lines])
+
+    def as_json(self) -> JsonValue:
+        """The outcome as a JSON object."""
+        return {
+            "written": self.written,
+            "lock_digest": lock_digest(lock_text(self.lock)),
+            "manifest_digest": self.lock.outputs.manifest_digest,
+            "config_digest": self.lock.outputs.config_digest,
+            "changes": [change.as_json() for change in self.changes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image that is in the store, proven to be what the lock says."""
+
+    loaded: LoadedManifest
+    lock: Lock
+    lock_digest: Digest
+    image: Image
+    store: BlobStore
+    base: ImageSource
+    notes: tuple[str, ...]
+    output: Path | None = None
+
+    @contextmanager
+    def open_blob(self, descriptor: Descriptor) -> Iterator[Iterator[bytes]]:
+        """The stored bytes of any blob of the image: ours from the store, else the base's."""
+        source = self.store if self.store.has(descriptor.digest) else self.base
+        with source.open_blob(descriptor) as chunks:
+            yield chunks
+
+    def text(self) -> str:
+        """The image's digests and layers as lines of plain text."""
+        outputs = self.lock.outputs
+        lines = [
+            f"built {self.lock.name} for {self.lock.image.platform}, as locked",
+            f"  manifest  {outputs.manifest_digest}  (image ID in the containerd store)",
+            f"  config    {outputs.config_digest}  (image ID with a graph driver)",
+            (
+                f"  layers    {outputs.layers_total}, of them ours {len(outputs.layers)} "
+                f"with {outputs.new_bytes} bytes"
+            ),
+            *(f"  note      {note}" for note in self.notes),
+        ]
+        if self.output:
+            lines.append(f"  written   {self.output} (OCI layout)")
+        return "\n".join(lines)
+
+    def as_json(self) -> JsonValue:
+        """The image's digests and sizes as a JSON object."""
+        return {
+            "lock_digest": self.lock_digest,
+            "outputs": self.lock.outputs.model_dump(mode="json"),
+            "output": str(self.output) if self.output else None,
+        }
