@@ -6,7 +6,7 @@ import json
 import socket
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
-from threading import Timer
+from threading import Event, Timer
 from typing import TYPE_CHECKING, Any
 
 from verify.errors import ApiError
@@ -67,19 +67,21 @@ def _connection(path: Path, deadline_s: float) -> Iterator[HTTPConnection]:
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(str(path))
         connection.sock = channel
-        timer = Timer(deadline_s, _cut, [channel])
+        over = Event()
+        timer = Timer(deadline_s, _cut, [channel, over])
         timer.start()
         try:
             yield connection
         except (OSError, HTTPException) as error:
-            if timer.is_alive():
-                raise
-            raise TimeoutError("the deadline is over") from error  # noqa: EM101, TRY003
+            if over.is_set():
+                raise TimeoutError("the deadline is over") from error  # noqa: EM101, TRY003
+            raise
         finally:
             timer.cancel()
 
 
-def _cut(channel: socket.socket) -> None:
+def _cut(channel: socket.socket, over: Event) -> None:
     """Wake whoever waits for the other side; there is nothing to cut where it left by itself."""
+    over.set()
     with suppress(OSError):
         channel.shutdown(socket.SHUT_RDWR)

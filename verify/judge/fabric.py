@@ -196,6 +196,8 @@ def firmware_agrees(ports: Mapping[str, Sequence[RdmaPort]]) -> Verdict:
     """
     if len(ports) < 2:  # noqa: PLR2004 - a pair
         return not_shown("the cluster has a single node")
+    if not any(ports.values()):
+        return not_shown("no node lists an RDMA device")
     found = {
         f"{node} {port.hca}": port.firmware or "not shown"
         for node, listed in ports.items()

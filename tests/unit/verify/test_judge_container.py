@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from builder.digest import digest_bytes
+from tests.unit.verify import samples
+from verify.judge import container as judge
+from verify.processes import Inside, PathFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from verify.verdict import Verdict
+
+HEAD, OTHER = samples.expected().nodes
+
+
+def replaced(words: list[str], old: str, *new: str) -> list[str]:
+    place = words.index(old)
+    return [*words[:place], *new, *words[place + 1 :]]
+
+
+def test_labels_of_this_lock_and_rank_are_accepted_and_foreign_labels_ignored() -> None:
+    assert judge.labels(OTHER, samples.container(1)).holds
+
+
+@pytest.mark.parametrize(
+    "labels", [{"lock": digest_bytes(b"another lock")}, {"rank": "0"}, {"cluster": "other"}]
+)
+def test_a_container_of_another_lock_rank_or_cluster_is_found(labels: dict[str, str]) -> None:
+    (finding,) = judge.labels(OTHER, samples.container(1, **labels)).findings
+    assert finding.found in labels.values()
+
+
+def test_an_unlabelled_container_is_found() -> None:
+    bare = replace(samples.container(), labels={})
+    assert len(judge.labels(HEAD, bare).findings) == 3
+
+
+def test_one_generation_is_accepted_and_two_are_not() -> None:
+    a, b = samples.container(0), samples.container(1)
+    assert judge.one_generation({"a": a, "b": b}).holds
+    newer = samples.container(1, generation="4")
+    assert judge.one_generation({"a": a, "b": newer}).findings
+    bare = replace(a, labels={})
+    assert judge.one_generation({"a": bare, "b": bare}).findings
+
+
+def test_privilege_and_the_nodes_own_processes_are_found() -> None:
+    plain = samples.container()
+    assert judge.least_privilege(plain).holds
+    assert judge.least_privilege(replace(plain, privileged=True)).findings
+    assert judge.least_privilege(replace(plain, pid_mode="host")).findings
+
+
+@pytest.mark.parametrize("policy", ["always", "unless-stopped", "on-failure"])
+def test_a_restart_policy_is_found(policy: str) -> None:
+    assert judge.restart_policy(samples.container()).holds
+    assert judge.restart_policy(replace(samples.container(), restart_policy=policy)).findings
+
+
+@pytest.mark.parametrize("found", [(), ("/app/entrypoint.sh",)])
+def test_another_or_a_cleared_entrypoint_is_found(found: tuple[str, ...]) -> None:
+    assert judge.entrypoint(["/opt/entrypoint.sh"], samples.container()).holds
+    container = replace(samples.container(), entrypoint=found)
+    assert judge.entrypoint(["/opt/entrypoint.sh"], container).findings
+
+
+def test_generous_limits_are_accepted() -> None:
+    assert judge.limits(samples.inside()).holds
+    assert judge.limits(samples.inside(limits={"open files": "unlimited"})).holds
+
+
+@pytest.mark.parametrize(
+    "limits", [{"locked memory": "8388608"}, {"open files": "1024"}, {"open files": "unread"}]
+)
+def test_a_tight_or_unread_limit_of_the_server_is_found(limits: dict[str, str]) -> None:
+    (finding,) = judge.limits(samples.inside(limits=limits)).findings
+    assert finding.found in limits.values()
+
+
+def test_only_the_server_s_limits_count() -> None:
+    tight = samples.process(99, "VLLM::EngineCore", **{"locked memory": "0"})
+    inside = samples.inside()
+    assert judge.limits(replace(inside, processes=(*inside.processes, tight))).holds
+
+
+@pytest.mark.parametrize("facts", [PathFacts("absent"), PathFacts("file")])
+def test_a_missing_device_is_found(facts: PathFacts) -> None:
+    devices = ["/dev/infiniband"]
+    assert judge.devices(devices, samples.inside()).holds
+    assert judge.devices(devices, samples.inside(paths={"/dev/infiniband": facts})).findings
+    assert judge.devices(devices, replace(samples.inside(), paths={})).findings
+    assert judge.devices([], samples.inside()).not_shown
+
+
+def test_each_rank_s_own_command_is_accepted() -> None:
+    assert judge.command(HEAD, samples.inside(0)).holds
+    assert judge.command(OTHER, samples.inside(1)).holds
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("2", ["1"], "--tensor-parallel-size"),
+        ("192.168.200.11", ["127.0.0.1"], "--master-addr"),
+        ("--headless", [], "--headless"),
+        ("--disable-custom-all-reduce", [], "--disable-custom-all-reduce"),
+        ("256", ["128"], "--max-model-len"),
+        ("/srv/models/tiny", ["/srv/models/other"], "model"),
+    ],
+)
+def test_a_changed_argument_is_found_and_named(old: str, new: list[str], named: str) -> None:
+    words = replaced(samples.serve_words(1), old, *new)
+    (finding,) = judge.command(OTHER, samples.inside(1, words=words)).findings
+    assert finding.what.startswith(named)
+
+
+def test_two_nodes_with_one_rank_are_found() -> None:
+    (finding,) = judge.command(OTHER, samples.inside(words=samples.serve_words(0))).findings[:1]
+    assert finding.what.startswith("--headless")
+
+
+def test_commands_that_differ_in_rank_alone_agree() -> None:
+    assert judge.commands_agree({"a": samples.inside(0), "b": samples.inside(1)}).holds
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("256", ["128"]),
+        ("--enforce-eager", []),
+        ("--enforce-eager", ["--enforce-eager", "--seed", "7"]),
+        ("/srv/models/tiny", ["/srv/models/other"]),
+    ],
+)
+def test_commands_that_differ_in_anything_else_are_found(old: str, new: list[str]) -> None:
+    words = replaced(samples.serve_words(1), old, *new)
+    inside = {"a": samples.inside(0), "b": samples.inside(1, words=words)}
+    assert judge.commands_agree(inside).findings
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        judge.limits,
+        lambda inside: judge.command(HEAD, inside),
+        lambda inside: judge.commands_agree({"a": samples.inside(0), "b": inside}),
+    ],
+)
+def test_a_container_that_serves_nothing_is_found(ask: Callable[[Inside], Verdict]) -> None:
+    idle = samples.inside(words=["sleep", "infinity"])
+    (finding,) = ask(idle).findings
+    assert "vllm serve" in finding.what

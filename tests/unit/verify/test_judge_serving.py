@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.verify import samples
+from verify.judge import serving as judge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEAD, OTHER = samples.expected().nodes
+ANSWER: dict[str, Any] = {
+    "choices": [{"index": 0, "text": "4"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
+    "system_fingerprint": "vllm-0.17.1-tp2-25b7cf36",
+}
+
+
+def with_titles(titles: Sequence[str]) -> Any:  # noqa: ANN401 - an Inside, shortened
+    processes = [samples.process(pid, title) for pid, title in enumerate(titles)]
+    return replace(samples.inside(), processes=tuple(processes))
+
+
+def test_each_rank_on_its_own_node_is_accepted() -> None:
+    assert judge.worker_titles(HEAD, samples.inside(0)).holds
+    assert judge.worker_titles(OTHER, samples.inside(1)).holds
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [
+        [],
+        ["VLLM::EngineCore"],
+        ["VLLM::EngineCore", "VLLM::Worker_TP1"],
+        ["VLLM::EngineCore", "VLLM::Worker_TP0", "VLLM::Worker_TP1"],
+        ["VLLM::Worker_TP0"],
+        ["VLLM::EngineCore", "VLLM::Worker"],
+    ],
+)
+def test_a_head_with_too_few_too_many_or_foreign_workers_is_found(titles: list[str]) -> None:
+    assert judge.worker_titles(HEAD, with_titles(titles)).findings
+
+
+def test_both_ranks_on_the_head_are_found_on_the_other_node_too() -> None:
+    assert judge.worker_titles(OTHER, with_titles([])).findings
+    assert judge.worker_titles(OTHER, with_titles(["VLLM::Worker_TP0"])).findings
+
+
+def test_the_version_must_be_the_locked_one() -> None:
+    assert judge.version("0.17.1", {"version": "0.17.1"}).holds
+    assert judge.version("0.17.1", {"version": "0.17.1rc1"}).findings
+    assert judge.version("0.17.1", {}).findings
+
+
+@pytest.mark.parametrize("answer", [{}, {"data": None}, {"data": []}, {"data": [{"id": "b"}]}])
+def test_a_server_without_the_model_is_found(answer: dict[str, Any]) -> None:
+    assert judge.served_model("a", {"data": [{"id": "b"}, {"id": "a"}]}).holds
+    assert judge.served_model("a", answer).findings
+
+
+def test_a_completion_with_a_token_is_accepted() -> None:
+    assert judge.completion(ANSWER, "").holds
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"choices": []},
+        {"choices": None},
+        {"usage": {"completion_tokens": 0}},
+        {"usage": None},
+        {"usage": {}},
+    ],
+)
+def test_a_completion_without_a_token_is_found(changes: dict[str, Any]) -> None:
+    assert judge.completion({**ANSWER, **changes}, "").findings
+
+
+def test_no_answer_is_a_false_claim_with_its_reason() -> None:
+    (finding,) = judge.completion(None, "TimeoutError: the deadline is over").findings
+    assert "deadline" in finding.found
+
+
+def test_a_fingerprint_must_name_version_and_width() -> None:
+    assert judge.fingerprint(2, "0.17.1", ANSWER).holds
+    assert judge.fingerprint(1, "0.17.1", ANSWER).findings
+    assert judge.fingerprint(4, "0.17.1", ANSWER).findings
+    assert judge.fingerprint(2, "0.17", ANSWER).findings
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_server_without_fingerprint_shows_none(value: str | None) -> None:
+    answer = {**ANSWER, "system_fingerprint": value}
+    verdict = judge.fingerprint(2, "0.17.1", answer)
+    assert verdict.not_shown
+    assert not verdict.holds
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR 11-30 08:24:27 [core.py:123] failed",
+        "(Worker_TP1 pid=77) ERROR 11-30 08:24:27 assertion",
+        "(EngineCore pid=5) (Worker pid=6) CRITICAL out",
+        "(Worker_TP1 pid=77) Traceback (most recent call last):",
+    ],
+)
+def test_an_error_in_a_rank_s_log_is_found(line: str) -> None:
+    (finding,) = judge.quiet_log(["INFO fine", line]).findings
+    assert finding.found == line
+
+
+def test_a_log_without_errors_is_accepted_also_when_nothing_was_logged() -> None:
+    assert judge.quiet_log([]).holds
+    assert judge.quiet_log(["INFO 200 OK", "WARNING no ERROR yet"]).holds
+
+
+def test_a_file_with_other_bytes_or_none_is_found_and_named() -> None:
+    expected = {"/srv/a": "1" * 64, "/srv/b": "2" * 64}
+    assert judge.model_files(expected, dict(expected)).holds
+    changed = judge.model_files(expected, {**expected, "/srv/b": "3" * 64})
+    assert [f.what for f in changed.findings] == ["SHA-256 of /srv/b is not as expected"]
+    (gone,) = judge.model_files(expected, {"/srv/a": "1" * 64}).findings
+    assert gone.found == "no readable file"
+
+
+def test_a_lock_without_model_files_has_none_to_show() -> None:
+    assert judge.model_files({}, {"/srv/a": "1" * 64}).not_shown
