@@ -92,6 +92,6 @@ def _missing_class(
     if has_module and modules.provides(module, symbol):
         return
     names = modules.names(module).bound if has_module else modules.siblings(module)
-    near = get_close_matches(symbol if has_module else name, sorted(names), n=3)
+    near = get_close_matches(symbol if has_module else name, sorted(names), n=3, cutoff=0.5)
     closed_by = donors.closing(root, module, symbol)
     yield MissingClass(place, key, module, symbol, has_module, tuple(near), closed_by)
