@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from deploy.lab import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 FOLDER: Final = "/run/sparklock"
 """Inside a node: its folder on the machine's disk."""
@@ -77,23 +77,24 @@ def enter(folder: Path, config: NodeConfig) -> str:
     for name, target in DISKS.items():
         _bind_at(f"{FOLDER}/{name}", target)
     kernel.make_read_only("/")  # last: a bind made from a read-only mount would be read-only too
-    driver = storage_driver(Path(DISKS["docker"]))
-    _write_etc(config, driver)
-    return driver
+    overlay = can_carry_overlay(Path(DISKS["docker"]))
+    settings = daemon_settings(config, storage_driver(config, overlay=overlay))
+    _write_etc(config, settings)
+    return str(settings["storage-driver"])
 
 
-def storage_driver(data_root: Path) -> str:
-    """`overlay2` if the disk can carry an overlay's upper layer, else `vfs`; tried, not guessed."""
+def can_carry_overlay(data_root: Path) -> bool:
+    """Whether the disk can hold an overlay's upper layer; tried, not guessed."""
     trial = data_root / "overlay-trial"
     lower, merged = trial / "lower", trial / "merged"
     lower.mkdir(parents=True)
     try:
         _layer_over(lower, trial, target=merged)
     except OSError:
-        return "vfs"
+        return False
     else:
         kernel.unmount(str(merged))
-        return "overlay2"
+        return True
     finally:
         shutil.rmtree(trial)
 
@@ -136,15 +137,22 @@ def _show_devices() -> None:
     kernel.bind(f"{FOLDER}/infiniband", "/sys/class/infiniband")
 
 
-def _write_etc(config: NodeConfig, driver: str) -> None:
+def _write_etc(config: NodeConfig, settings: Mapping[str, object]) -> None:
     Path("/etc/hostname").write_text(config.name + "\n")
     Path("/etc/hosts").write_text(config.hosts)
     docker = Path("/etc/docker")
     if docker.exists():  # the machine's own settings are not the node's
         shutil.rmtree(docker)
     docker.mkdir()
-    (docker / "daemon.json").write_text(json.dumps(daemon_settings(config, driver), indent=2))
+    (docker / "daemon.json").write_text(json.dumps(settings, indent=2))
     _allow_keys_for_root(Path("/etc/shadow"))
+
+
+def storage_driver(config: NodeConfig, *, overlay: bool) -> str:
+    """The driver that copies least, by the name it has in the node's image store."""
+    if config.containerd_store:
+        return "overlayfs" if overlay else "native"
+    return "overlay2" if overlay else "vfs"
 
 
 def daemon_settings(config: NodeConfig, driver: str) -> dict[str, object]:
@@ -156,15 +164,12 @@ def daemon_settings(config: NodeConfig, driver: str) -> dict[str, object]:
         "bridge": "none",
         "cgroup-parent": config.cgroup_parent,
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
-        "ip-forward": False,
         "iptables": False,
+        "storage-driver": driver,
     }
     if config.containerd_store:
-        return settings | {
-            "features": {"containerd-snapshotter": True},
-            "storage-driver": "overlayfs" if driver == "overlay2" else "native",
-        }
-    return settings | {"storage-driver": driver}
+        settings["features"] = {"containerd-snapshotter": True}
+    return settings
 
 
 def _allow_keys_for_root(shadow: Path) -> None:

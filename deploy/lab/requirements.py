@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PACKAGE_OF: Final = {
     "dockerd": "docker.io",
     "docker": "docker.io",
-    "containerd": "docker.io",
+    "containerd": "containerd",
     "sshd": "openssh-server",
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
@@ -35,10 +35,14 @@ The lab's images hold no interpreter: their scripts run the machine's /usr/bin/p
 """
 POLICY_FILE: Final = Path("/usr/sbin/policy-rc.d")
 """Debian packages ask it before they start a service; 101 means no. Source: invoke-rc.d(8)."""
-_SERVICES_OF: Final = {
-    "docker.io": ("docker.service", "docker.socket", "containerd.service"),
-    "openssh-server": ("ssh.service", "ssh.socket"),
-}
+_SERVICES: Final = (
+    "containerd.service",
+    "docker.service",
+    "docker.socket",
+    "ssh.service",
+    "ssh.socket",
+)
+"""What the packages above would start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,20 @@ def missing_requirements() -> tuple[Missing, ...]:
         if not present
     ]
     programs = [
-        Missing(program, package)
+        Missing(program, _client_package() if program == "docker" else package)
         for program, package in PACKAGE_OF.items()
         if shutil.which(program, path=PATH) is None
     ]
     return (*machine, *programs)
+
+
+def _client_package() -> str:
+    """The package of Docker's client: its own since Debian 13, part of docker.io before."""
+    if shutil.which("apt-cache") is None:
+        return "docker.io"
+    argv = ("apt-cache", "show", "docker-cli")
+    known = subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    return "docker-cli" if known else "docker.io"
 
 
 def install_command(missing: Sequence[Missing]) -> tuple[str, ...]:
@@ -91,16 +104,16 @@ def install(
     possible = command and os.geteuid() == 0 and shutil.which("apt-get") is not None
     if not allowed or not possible or any(not item.package for item in missing):
         raise RequirementsMissingError([item.what for item in missing], command)
-    with _no_services_started(), _services_left_disabled({item.package for item in missing}):
-        for argv in (("apt-get", "update"), command):
-            announce(" ".join(argv))
-            _apt(argv)
+    with _no_services_started(), _services_left_disabled():
+        _announced_apt(("apt-get", "update"), announce)
+        _announced_apt(install_command(missing_requirements()), announce)
     still = missing_requirements()
     if still:
         raise RequirementsMissingError([item.what for item in still], install_command(still))
 
 
-def _apt(argv: Sequence[str]) -> None:
+def _announced_apt(argv: Sequence[str], announce: Callable[[str], None]) -> None:
+    announce(" ".join(argv))
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run(
         argv, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
@@ -126,14 +139,21 @@ def _no_services_started() -> Iterator[None]:
 
 
 @contextmanager
-def _services_left_disabled(packages: set[str]) -> Iterator[None]:
-    """Nothing; after the block, services that came with the packages do not start at boot."""
+def _services_left_disabled() -> Iterator[None]:
+    """Nothing; after the block no service starts at boot that did not before."""
+    if not Path("/run/systemd/system").is_dir():
+        yield
+        return
+    before = _enabled_services()
     yield
-    services = [name for package in sorted(packages) for name in _SERVICES_OF.get(package, ())]
-    if services and Path("/run/systemd/system").is_dir():
-        for service in services:
-            # Some of them do not exist, depending on the release: then there is nothing to disable.
-            subprocess.run(["systemctl", "disable", service], capture_output=True, check=False)
+    for service in sorted(_enabled_services() - before):
+        subprocess.run(["systemctl", "disable", service], capture_output=True, check=False)
+
+
+def _enabled_services() -> set[str]:
+    argv = ["systemctl", "list-unit-files", "--state=enabled", "--no-legend", "--plain", *_SERVICES]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
 
 
 def _is_x86_64() -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from deploy.lab import network
 from deploy.lab.lifecycle import LabState, lab_down, lab_up
 from deploy.lab.requirements import missing_requirements
 from deploy.lab.spec import LabSpec
+from deploy.lab.trixie import debian13_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +40,24 @@ def lab(lab_root: Path) -> Iterator[LabState]:
     with lab_slot(lab_root) as spec:
         try:
             yield lab_up(spec, Silent())
+        finally:
+            lab_down(spec)
+
+
+@pytest.fixture(scope="session")
+def mixed_lab(lab_root: Path) -> Iterator[LabState]:
+    """A pair with both image stores: spark-a Docker's own, spark-b containerd's.
+
+    Tests that use it are `slow`: the first one on a machine makes a Debian 13 tree.
+    """
+    if shutil.which("mmdebstrap") is None:
+        pytest.skip("no node with containerd's image store on this machine, missing: mmdebstrap")
+    tree = debian13_tree(lab_root / ".sparklock" / "cache", Silent())
+    with lab_slot(lab_root) as spec:
+        try:
+            yield lab_up(
+                replace(spec, engines=("machine", "containerd-store"), tree=tree), Silent()
+            )
         finally:
             lab_down(spec)
 

@@ -8,7 +8,7 @@ from deploy.lab.errors import RequirementsMissingError
 from deploy.lab.requirements import Missing, install, install_command
 
 DOCKERD = Missing("dockerd", "docker.io")
-MISSING = (Missing("sshd", "openssh-server"), DOCKERD, Missing("containerd", "docker.io"))
+MISSING = (Missing("sshd", "openssh-server"), DOCKERD, Missing("docker", "docker.io"))
 
 
 def test_the_command_names_each_package_once() -> None:
