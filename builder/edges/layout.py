@@ -50,6 +50,10 @@ class LayoutSource:
         """The source as an error names it: `oci:DIR`."""
         return f"oci:{self._root}"
 
+    def path(self, digest: Digest) -> Path:
+        """Where a blob stands, or would stand."""
+        return self._root / "blobs" / "sha256" / hex_of(digest)
+
     def roots(self) -> tuple[Descriptor, ...]:
         """The descriptors in index.json, sorted by digest; MissingLayoutError if it is none."""
         self._require_layout()
