@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
 from builder import labels
@@ -25,6 +26,8 @@ OPEN_FILES_AT_LEAST: Final = 65_536
 """Far above what vLLM opens; the usual soft limit of 1024 is not."""
 
 RDMA_DEVICES: Final = "/dev/infiniband"
+
+NOT_LISTED: Final = "a netdev and address in nodes[].fabric"
 
 PER_RANK_FLAGS: Final = frozenset({"node-rank", "headless", "host", "port"})
 """The only flags in which the ranks' commands may differ."""
@@ -51,12 +54,16 @@ class ExpectedImage:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPort:
-    """One listed RDMA device of a node, and the netdev and address of its half of the cable."""
+    """One listed RDMA device of a node, and the netdev and address of its half of the cable.
+
+    A device beyond the listed halves has NOT_LISTED as netdev and no address: it can carry
+    nothing, since a RoCE v2 GID comes from an address, and its checks say so.
+    """
 
     node: str
     hca: str
     netdev: str
-    address: IPv4Address
+    address: IPv4Address | None
     prefix_bits: int
     mtu: int
     rate_gbit_s: int
@@ -230,18 +237,19 @@ def _ports(node: Node) -> tuple[ExpectedPort, ...]:
     if node.fabric is None:
         return ()
     fabric = node.fabric
-    halves = zip(fabric.hcas, fabric.netdevs, fabric.addresses, strict=True)
+    halves = zip_longest(fabric.hcas, fabric.netdevs, fabric.addresses)
     return tuple(
         ExpectedPort(
             node=node.name,
             hca=hca,
-            netdev=netdev,
+            netdev=netdev or NOT_LISTED,
             address=address,
             prefix_bits=fabric.prefix_bits,
             mtu=fabric.mtu,
             rate_gbit_s=fabric.rate_gbit_s,
         )
         for hca, netdev, address in halves
+        if hca is not None
     )
 
 

@@ -50,7 +50,7 @@ def manifest(**changes: Any) -> ClusterManifest:  # noqa: ANN401 - any part of a
     return ClusterManifest.model_validate_json(json.dumps(document))
 
 
-def node_table(name: str, last_byte: int) -> dict[str, object]:
+def node_table(name: str, last_byte: int) -> dict[str, Any]:
     """The [[nodes]] table of a node whose addresses end in a byte."""
     return {
         "name": name,

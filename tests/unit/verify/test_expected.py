@@ -5,6 +5,8 @@ from ipaddress import IPv4Address
 from builder.digest import hex_of
 from tests.unit.verify import samples
 from verify.expected import expect
+from verify.judge import fabric
+from verify.parse import RdmaPort
 
 
 def test_both_names_of_the_image_and_all_layers_in_order_are_expected() -> None:
@@ -120,3 +122,15 @@ def test_a_server_on_all_addresses_is_asked_on_loopback_and_another_where_it_lis
 def test_rdma_is_expected_where_the_container_is_given_its_devices() -> None:
     assert samples.expected().uses_rdma
     assert not samples.expected(container={"devices": []}).uses_rdma
+
+
+def test_a_device_beyond_the_listed_halves_is_expected_and_can_never_be_right() -> None:
+    node = samples.node_table("spark-a", 11)
+    del node["fabric"]["twin"]
+    cluster = samples.expected(serve={"tensor_parallel": 1}, nodes=[node])
+    first, second = cluster.nodes[0].ports
+    assert first.netdev == "enp1s0f1np1"
+    assert (second.hca, second.address) == ("roceP2p1s0f1", None)
+    assert fabric.netdev_belongs(second, ["enP2p1s0f1np1"]).findings
+    assert fabric.gid(second, RdmaPort("roceP2p1s0f1", "", "", None, "", "", ())).findings
+    assert fabric.address(second, None).findings
