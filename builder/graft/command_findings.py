@@ -26,19 +26,18 @@ class MissingCommand:
     @property
     def message(self) -> Message:
         """The command, the engine's own words for its absence, and the two ways to have it."""
-        where = f"an executable file at {self.path}"
-        failure = f"stat {self.name}: no such file or directory"
+        where, failure = f"at {self.path}", f"stat {self.name}: no such file or directory"
         target = self.path
         if not self.path:
-            where = f"an executable file {self.name} in one of {':'.join(self.search)}"
+            where = f"{self.name} in a folder on PATH: {':'.join(self.search) or 'there is none'}"
             failure = f'exec: "{self.name}": executable file not found in $PATH'
-            target = f"{self.search[0].rstrip('/')}/{self.name}" if self.search else ""
+            target = f"{self.search[0]}/{self.name}" if self.search else f"/FOLDER/{self.name}"
         elsewhere = f", though there is {', '.join(self.elsewhere)}" if self.elsewhere else ""
         return Message(
             place=self.place,
             what=f"{self.name} is not in the assembled image, whose working directory is "
             f"{self.workdir}",
-            expected=where,
+            expected=f"an executable file {where}",
             found=f"nothing{elsewhere}; a container would fail with `{failure}`",
             remedy=f'use a base that has it, or add it with [[image.file]] target = "{target}", '
             'mode = "0755"',

@@ -231,6 +231,30 @@ def test_missing_modules_are_reported_however_they_are_imported(
     assert (found.closed_by.file if found.closed_by else None) == closing
 
 
+def test_a_donor_without_the_package_is_passed_over() -> None:
+    attempt = Attempt()
+    attempt.grafted = [f"{MODELS}/qwen3_5.py"]
+    inputs = attempt.inputs()
+
+    (found,) = check_closure(
+        replace(inputs, donors={"a": MemoryImage().tree, "z": attempt.donor.tree})
+    )
+
+    assert isinstance(found, OpenImport)
+    assert found.closed_by == DonorFile("z", MAMBA, replaces=True)
+
+
+def test_the_donor_of_the_grafted_file_is_asked_before_the_others() -> None:
+    attempt = Attempt()
+    attempt.grafted = [f"{MODELS}/qwen3_5.py"]
+    trees = {"another": attempt.donor.tree, "qwen": attempt.donor.tree}
+
+    (found,) = check_closure(replace(attempt.inputs(), donors=trees))
+
+    assert isinstance(found, OpenImport)
+    assert found.closed_by == DonorFile("qwen", MAMBA, replaces=True)
+
+
 def test_a_compiled_module_of_a_donor_is_not_offered() -> None:
     attempt = Attempt()
     attempt.donor.file(f"{VENV}/vllm/_fast.abi3.so")

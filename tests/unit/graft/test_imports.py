@@ -89,6 +89,7 @@ def test_imports_that_may_fail_or_not_run_are_optional(source: str) -> None:
     "source",
     [
         "try:\n    import a\nexcept OSError:\n    pass",
+        "try:\n    import a\nexcept errors():\n    pass",
         "try:\n    import a\nfinally:\n    pass",
         "try:\n    pass\nexcept ImportError:\n    pass\nelse:\n    import a",
         "for x in y:\n    import a",
@@ -199,6 +200,9 @@ def test_a_lazy_module_serves_the_names_of_its_tables() -> None:
         pytest.param(LAZY.replace("raise", "return"), id="answers every name"),
         pytest.param(LAZY.replace("    raise AttributeError(name)\n", ""), id="answers with None"),
         pytest.param(LAZY.replace('name == "C"', "known(name)"), id="unknown test"),
+        pytest.param(LAZY.replace('name == "C"', 'name != "C"'), id="test of another kind"),
+        pytest.param(LAZY.replace('name == "C"', "name in tables()"), id="unknown table"),
+        pytest.param(LAZY.replace("    import importlib", "    return 1"), id="early return"),
         pytest.param(LAZY.replace('"B": "vllm.b"', "**more()"), id="unknown part of the table"),
         pytest.param(LAZY + "_CLASS_TO_MODULE.update(more)\n", id="table changed later"),
         pytest.param(LAZY + "_CLASS_TO_MODULE['C'] = 'c'\n", id="table written later"),

@@ -11,6 +11,7 @@ from builder.graft.table_errors import (
     TableConflictError,
     TableNotFoundError,
     TableNotLiteralError,
+    TableNotProvenError,
     TableShapeError,
 )
 from builder.graft.tables import TableEdit, edit_table
@@ -297,6 +298,16 @@ def test_a_module_that_cannot_be_read_is_refused(source: bytes, line: int, reaso
         edit_table(source, NEW, table="T", place=PLACE)
 
     assert (caught.value.line, caught.value.reason) == (line, reason)
+
+
+@pytest.mark.parametrize("written", [b"T = {}\n", b"T = {\n", b"T = {'TinySpark': ('m', 'C')}\n"])
+def test_an_edit_that_cannot_be_proven_is_not_used(
+    written: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builder.graft.tables.with_entries", lambda *_: written)
+
+    with pytest.raises(TableNotProvenError):
+        edit("T = {}\n")
 
 
 @pytest.mark.parametrize("source", ["T = {}\nT = {}\n", "T = f()\n", "U = {}\n", "T = {'a': 1}\n"])
