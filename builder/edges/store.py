@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -86,9 +86,10 @@ class BlobStore:
             directory.mkdir(parents=True, exist_ok=True)
             file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # noqa: SIM115 - closed below
         try:
-            with file:
-                yield file
+            yield file
         finally:
+            with suppress(OSError):  # bytes that could not be written were told of already
+                file.close()
             Path(file.name).unlink(missing_ok=True)
 
     def _publish(self, file: IO[bytes], path: Path) -> None:

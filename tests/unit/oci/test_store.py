@@ -86,12 +86,15 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert "cannot make a temporary file" in str(caught.value)
 
 
-def test_a_disk_that_takes_no_more_is_told_and_nothing_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chunk_bytes", [200, 2**20])
+def test_a_disk_that_takes_no_more_is_told_and_nothing_is_kept(
+    tmp_path: Path, chunk_bytes: int
+) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (chunk_bytes, hard))
     try:
         with pytest.raises(StorageError) as caught:
-            BlobStore(tmp_path).put([bytes(2**20)] * 2)
+            BlobStore(tmp_path).put([bytes(chunk_bytes)] * 2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
