@@ -90,13 +90,17 @@ def _directories(image: LockedImage) -> Iterator[TarEntry]:
 
 
 def _files(image: LockedImage, blobs: Blobs) -> Iterator[TarEntry]:
+    edits = {table.target for table in image.tables}
+    grafted = {pick.target for pick in image.picks}
     written: list[LockedPick | LockedFile] = [*image.picks, *image.files]
     for item in written:
+        if item.target in edits & grafted:
+            continue  # a grafted module whose table is edited is written once, edited
         content = LazyContent(item.size_bytes, _opener(blobs, item.digest))
         yield _file(image, item.target, item.mode, content)
     for target, steps in steps_by_target(image.tables):
         data = edited(steps, blobs)
-        if digest_bytes(data) != steps[0].before:
+        if digest_bytes(data) != steps[0].before or target in grafted:
             yield _file(image, target, steps[0].mode, data)
 
 
@@ -119,7 +123,7 @@ def edited(steps: list[LockedTable], blobs: Blobs) -> bytes:
     data = blobs.read(steps[0].before)
     for step in steps:
         entries = {entry.key: entry.value for entry in step.entries}
-        data = edit_table(data, entries, table=step.table, place=f"base: {step.target}").after
+        data = edit_table(data, entries, table=step.table, place=f"image: {step.target}").after
         if digest_bytes(data) != step.after:
             raise LostInputError(step.target)
     return data

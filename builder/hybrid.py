@@ -113,7 +113,8 @@ class Hybrid:
         epoch = self._section.epoch
         if epoch is None:
             epoch = epoch_of(config, place=place)
-        picks, tables, files = self._picks(), self._tables(), self._files()
+        picks, files = self._picks(), self._files()
+        tables = self._tables(picks)
         self._require_closed(picks, tables, files)
         targets = [
             *(item.target for item in picks),
@@ -153,25 +154,30 @@ class Hybrid:
                 found.append(replace(item, target=target))
         return tuple(sorted(found, key=lambda item: item.target))
 
-    def _tables(self) -> tuple[LockedTable, ...]:
-        """One record per edit; edits of one module follow each other, each on the one before."""
+    def _tables(self, picks: tuple[Pick, ...]) -> tuple[LockedTable, ...]:
+        """One record per edit; edits of one module follow each other, each on the one before.
+
+        A module that is grafted too is edited as the donor has it.
+        """
+        grafted = {item.target: item.content for item in picks}
         data: dict[str, bytes] = {}
         found: list[LockedTable] = []
         for index, register in enumerate(self._section.registers):
             path = self._base.tree.resolve(self._root(register.package).file(register.file))
             entry = self._base.tree.get(path)
-            if entry is None or entry.content is None:
+            content = grafted.get(path) or (entry.content if entry else None)
+            if content is None:
                 raise MissingModuleError(self._wanted.place(f"image.register[{index}]"), path)
-            before = data.get(path) or self._blobs.read(entry.content)
+            before = data[path] if path in data else self._blobs.read(content)
             edit = edit_table(
-                before, register.entries, table=register.table, place=f"base: /{path}"
+                before, register.entries, table=register.table, place=f"image: /{path}"
             )
             data[path] = edit.after
             found.append(
                 LockedTable(
                     target=f"/{path}",
                     table=register.table,
-                    mode=_mode(entry.mode),
+                    mode=_mode(entry.mode if entry else 0o644),
                     before=digest_bytes(before),
                     after=digest_bytes(edit.after),
                     entries=tuple(
@@ -231,6 +237,7 @@ class Hybrid:
                 registers=self._section.registers,
                 architectures=self._wanted.architectures,
                 donors={name: read.tree for name, read in self._donors.items()},
+                place=self._wanted.place,
             )
         )
         if findings:

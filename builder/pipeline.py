@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,11 +11,13 @@ from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
 from builder.errors import LockError
+from builder.hybrid import Wanted
 from builder.lock import Formats, all_digests
 from builder.lockfile import differences, lock_digest, lock_text, staleness
 from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.tar import LAYER_FORMAT, write_tar
 from builder.pipeline_errors import (
+    CheckpointConfigError,
     OtherFormatsError,
     OutputsDifferError,
     StaleLockError,
@@ -115,14 +118,42 @@ def store_of(loaded: LoadedManifest) -> BlobStore:
     return BlobStore(loaded.folder / STORE)
 
 
+def wanted_of(loaded: LoadedManifest) -> Wanted:
+    """The manifest with what it points to, as resolving takes it."""
+    return Wanted(
+        manifest=loaded.manifest,
+        cluster_digest=loaded.cluster_digest,
+        place=loaded.place,
+        own_files=loaded.own_files,
+        model_files=loaded.model_files,
+        architectures=_architectures(loaded),
+    )
+
+
+def _architectures(loaded: LoadedManifest) -> tuple[str, ...]:
+    """The architectures that the checkpoint's config.json states; none for a model of the Hub."""
+    folder = loaded.manifest.model.files
+    if folder is None:
+        return ()
+    path = loaded.folder / folder / "config.json"
+    try:
+        document = json.loads(path.read_bytes())
+        found = document["architectures"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise CheckpointConfigError(str(path), f"{type(error).__name__}: {error}") from error
+    if not (isinstance(found, list) and found and all(isinstance(item, str) for item in found)):
+        raise CheckpointConfigError(str(path), f"architectures = {found!r}")
+    return tuple(found)
+
+
 def _resolved(loaded: LoadedManifest, progress: Progress) -> Lock:
     store = store_of(loaded)
     _store_own_files(loaded, store)
-    return resolve(loaded.wanted, FolderSources(loaded.folder), store, progress)
+    return resolve(wanted_of(loaded), FolderSources(loaded.folder), store, progress)
 
 
 def _store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
-    for source, file in loaded.wanted.own_files.items():
+    for source, file in loaded.own_files.items():
         if not store.has(file.digest):
             store.put([(loaded.folder / source).read_bytes()], expected=file.digest)
 
@@ -143,7 +174,7 @@ def _current_lock(loaded: LoadedManifest) -> Lock:
     found = read_lock(loaded.lock_path)
     if found.formats != Formats(layer=LAYER_FORMAT, config=CONFIG_FORMAT):
         raise OtherFormatsError(str(loaded.lock_path), found.formats)
-    changes = staleness(found, loaded.wanted)
+    changes = staleness(found, loaded)
     if changes:
         raise StaleLockError(str(loaded.lock_path), changes)
     return found

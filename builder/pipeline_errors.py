@@ -35,6 +35,28 @@ class UnsupportedSourceError(BuildError):
         )
 
 
+class CheckpointConfigError(BuildError):
+    """The model's config.json does not say which architectures it is of."""
+
+    def __init__(self, path: str, found: str) -> None:
+        super().__init__()
+        self.path = path
+        self.found = found
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message."""
+        return (
+            Message(
+                place=self.path,
+                what="the checkpoint's architectures cannot be read",
+                expected='a JSON object with "architectures": ["NameForCausalLM"]',
+                found=self.found,
+                remedy="point [model] files at a folder with the checkpoint's own config.json",
+            ),
+        )
+
+
 class StaleLockError(LockError):
     """The lock does not belong to the manifest and the files beside it."""
 
