@@ -8,16 +8,18 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from deploy.lab import access, cgroups, fabric, network, nodes
 from deploy.lab.errors import LeftoverError, NodeStartError
 from deploy.lab.processes import running_module
+from deploy.lab.runtime import may_raise_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from builder.digest import JsonValue
     from builder.progress import Progress
     from deploy.lab.nodes import NodeState
     from deploy.lab.processes import ProcessRecord
@@ -38,6 +40,40 @@ class LabState:
         """Whether every node can be used."""
         return all(node.healthy for node in self.nodes)
 
+    def text(self) -> str:
+        """One line per node, then how to get there."""
+        lines = [node.text() for node in self.nodes]
+        if self.healthy:
+            lines.append(f"ssh -F {self.spec.ssh_config} {self.nodes[0].name}")
+        return "\n".join(lines)
+
+    def as_json(self) -> JsonValue:
+        """The state as a JSON object."""
+        return {
+            "name": self.spec.name,
+            "healthy": self.healthy,
+            "ssh_config": str(self.spec.ssh_config),
+            "nodes": [asdict(node) for node in self.nodes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LabRemoved:
+    """A lab that is gone."""
+
+    spec: LabSpec
+    processes: int
+
+    def text(self) -> str:
+        """One line."""
+        if not self.processes:
+            return f"lab {self.spec.name}: nothing was running, nothing is left"
+        return f"lab {self.spec.name}: removed"
+
+    def as_json(self) -> JsonValue:
+        """The same as a JSON object."""
+        return {"name": self.spec.name, "was_running": self.processes > 0}
+
 
 def lab_up(spec: LabSpec, progress: Progress) -> LabState:
     """The lab, healthy. What runs well stays; a node that does not is restarted with its disk.
@@ -50,6 +86,8 @@ def lab_up(spec: LabSpec, progress: Progress) -> LabState:
             _remove(spec)
         spec.path.mkdir(parents=True, exist_ok=True)
         progress.stage(f"Lab {spec.name}: {spec.node_count} nodes on this machine")
+        if not may_raise_limits():
+            progress.note("this machine may raise no resource limit: containers have its own")
         (spec.path / SPEC_FILE).write_text(_shape(spec))
         access.write_access(spec)
         hub = _hub(spec)
@@ -64,13 +102,13 @@ def lab_status(spec: LabSpec) -> LabState:
         return LabState(spec, tuple(pool.map(lambda node: nodes.observe(spec, node), spec.nodes)))
 
 
-def lab_down(spec: LabSpec) -> None:
-    """Nothing; no process, namespace, link, mount, cgroup or file of the lab is left.
+def lab_down(spec: LabSpec) -> LabRemoved:
+    """What was removed: no process, namespace, link, mount, cgroup or file of the lab is left.
 
     LeftoverError names what could not be removed.
     """
     with _locked(spec):
-        _remove(spec)
+        return LabRemoved(spec, _remove(spec))
 
 
 def _hub(spec: LabSpec) -> ProcessRecord:
@@ -101,21 +139,26 @@ def _ensure(spec: LabSpec, node: NodeSpec, hub: ProcessRecord, progress: Progres
     return state
 
 
-def _end_processes(spec: LabSpec) -> None:
+def _end_processes(spec: LabSpec) -> int:
+    """How many processes, nodes and hub, had to be ended."""
+    ended = 0
     for module in ("deploy.lab.node_init", "deploy.lab.hub"):
         for record in running_module(module, spec.path):
             if not record.kill(nodes.END_TIMEOUT_S):
                 raise LeftoverError([f"process {record.pid}"], place=f"lab {spec.name}")
+            ended += 1
+    return ended
 
 
-def _remove(spec: LabSpec) -> None:
-    _end_processes(spec)
+def _remove(spec: LabSpec) -> int:
+    ended = _end_processes(spec)
     network.remove_links(spec.uplinks)
     left = cgroups.remove(spec.cgroup)
     if left:
         raise LeftoverError([str(path) for path in left], place=f"lab {spec.name}")
     if spec.path.exists():
         shutil.rmtree(spec.path)
+    return ended
 
 
 def _shape(spec: LabSpec) -> str:

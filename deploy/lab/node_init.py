@@ -54,6 +54,7 @@ class Service:
 
     argv: tuple[str, ...]
     log: Path
+    path: str = PATH
     pid: int | None = None
     exit_code: int | None = None
 
@@ -69,7 +70,7 @@ class Service:
         self.pid = os.posix_spawn(
             program,
             (program, *self.argv[1:]),
-            {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8"},
+            {"PATH": self.path, "HOME": "/root", "LANG": "C.UTF-8"},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 1, str(self.log), flags, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
@@ -185,7 +186,7 @@ def main(folder: Path) -> None:
     sshd_config.parent.mkdir(exist_ok=True)
     sshd_config.write_text(SSHD_CONFIG.format(address=config.address, folder=inside, path=PATH))
     services = {
-        "engine": Service(("dockerd",), inside / "log" / "engine"),
+        "engine": Service(("dockerd",), inside / "log" / "engine", f"{inside / 'bin'}:{PATH}"),
         # sshd wants its own absolute path, to start itself again for each session
         "sshd": Service(
             ("/usr/sbin/sshd", "-D", "-e", "-f", str(sshd_config)), inside / "log" / "sshd"

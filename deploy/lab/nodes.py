@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from deploy.lab import access, fabric, network
+from deploy.lab import access, fabric, network, runtime
 from deploy.lab.errors import LabCommandError, LeftoverError, NodeOffError, NodeStartError
 from deploy.lab.node_init import CONTROL_SOCKET, RECORD_FILE
 from deploy.lab.node_root import NodeConfig
@@ -51,6 +52,11 @@ class NodeState:
         """Whether it can be used: sshd lets us in, and the engine answers there."""
         return not self.problem
 
+    def text(self) -> str:
+        """One line."""
+        engine = f"Docker {self.engine_version}, {self.storage_driver}"
+        return f"{self.name}  {self.address}  {engine if self.healthy else self.problem}"
+
 
 def start_hub(spec: LabSpec) -> ProcessRecord:
     """The hub's process; the bridges are there and the machine has its links to them."""
@@ -70,6 +76,7 @@ def start_node(spec: LabSpec, node: NodeSpec, hub: ProcessRecord) -> None:
     logs.mkdir(parents=True, exist_ok=True)
     fabric.write_devices(node.folder / "infiniband", node.halves)
     access.install_access(spec, node)
+    _install_runtime(node.folder / "bin")
     node_config(spec, node).write(node.folder)
     record_file = node.folder / RECORD_FILE
     record = _launch(node.name, "deploy.lab.node_init", node.folder, record_file, logs / "init")
@@ -79,6 +86,13 @@ def start_node(spec: LabSpec, node: NodeSpec, hub: ProcessRecord) -> None:
     request(node, "start", "sshd")
     await_service(node, "engine")
     await_service(node, "sshd")
+
+
+def _install_runtime(folder: Path) -> None:
+    """Nothing; the folder, first on the engine's PATH, has our runc if the machine needs it."""
+    folder.mkdir(exist_ok=True)
+    if not runtime.may_raise_limits():
+        shutil.copy(runtime.__file__, folder / runtime.PROGRAM)
 
 
 def node_config(spec: LabSpec, node: NodeSpec) -> NodeConfig:

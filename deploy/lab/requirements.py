@@ -90,10 +90,15 @@ def install_command(missing: Sequence[Missing]) -> tuple[str, ...]:
     return ("apt-get", "install", "-y", "--no-install-recommends", *packages)
 
 
-def install(
-    missing: Sequence[Missing], announce: Callable[[str], None], *, allowed: bool = True
+def provide(*, install: bool, announce: Callable[[str], None]) -> None:
+    """Nothing; the machine can carry a lab. Errors and `announce` as of `install_missing`."""
+    install_missing(missing_requirements(), announce, allowed=install)
+
+
+def install_missing(
+    missing: Sequence[Missing], announce: Callable[[str], None], *, allowed: bool
 ) -> None:
-    """Nothing; the machine can carry a lab, and no service was started or enabled by the way.
+    """Nothing; what was missing is there, and no service was started or enabled by the way.
 
     `announce` gets each command before it runs. RequirementsMissingError if installing is not
     allowed, not possible here, or was not enough; InstallError if apt-get fails.

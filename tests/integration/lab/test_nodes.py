@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from deploy.lab import nodes
 from deploy.lab.control import LabNode
 from deploy.lab.errors import LabCommandError, NodeOffError, NodeStartError
 from deploy.lab.lifecycle import lab_status, lab_up
+from deploy.lab.runtime import may_raise_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,6 +105,24 @@ def test_a_container_runs_with_the_nodes_network_and_the_machines_interpreter(
 ) -> None:
     program = "import socket; print(socket.gethostname())"
     assert run_container(spark_a, ["/usr/bin/python3", "-c", program]) == "spark-a\n"
+
+
+def test_a_container_that_wants_rdmas_limits_starts_and_has_what_the_machine_may_give(
+    spark_a: LabNode, run_container: RunContainer
+) -> None:
+    wanted = ("--ulimit=memlock=-1", "--ulimit=nofile=1048576")
+    program = (
+        "import resource as r; print(r.getrlimit(r.RLIMIT_MEMLOCK), r.getrlimit(r.RLIMIT_NOFILE))"
+    )
+    given = run_container(spark_a, ["/usr/bin/python3", "-c", program], *wanted)
+    if may_raise_limits():
+        assert given == "(-1, -1) (1048576, 1048576)\n"
+    else:
+        hard = [
+            resource.getrlimit(kind)[1]
+            for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE)
+        ]
+        assert given == f"{(hard[0], hard[0])} {(hard[1], hard[1])}\n"
 
 
 def test_what_a_node_writes_stays_in_the_node(spark_a: LabNode) -> None:

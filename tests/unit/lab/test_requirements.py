@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deploy.lab.errors import RequirementsMissingError
-from deploy.lab.requirements import Missing, install, install_command
+from deploy.lab.requirements import Missing, install_command, install_missing
 
 DOCKERD = Missing("dockerd", "docker.io")
 MISSING = (Missing("sshd", "openssh-server"), DOCKERD, Missing("docker", "docker.io"))
@@ -22,14 +22,14 @@ def test_there_is_no_command_for_what_no_package_brings() -> None:
 
 def test_nothing_is_announced_when_nothing_is_missing() -> None:
     said: list[str] = []
-    install((), said.append)
+    install_missing((), said.append, allowed=True)
     assert not said
 
 
 def test_installing_when_not_allowed_is_refused_with_the_command() -> None:
     said: list[str] = []
     with pytest.raises(RequirementsMissingError) as caught:
-        install([DOCKERD], said.append, allowed=False)
+        install_missing([DOCKERD], said.append, allowed=False)
     assert not said
     assert caught.value.exit_code == 5
     assert "missing: dockerd" in str(caught.value)
@@ -39,5 +39,5 @@ def test_installing_when_not_allowed_is_refused_with_the_command() -> None:
 def test_nothing_is_installed_on_a_machine_that_can_never_carry_a_lab() -> None:
     said: list[str] = []
     with pytest.raises(RequirementsMissingError, match="an x86-64 processor"):
-        install([Missing("an x86-64 processor"), DOCKERD], said.append)
+        install_missing([Missing("an x86-64 processor"), DOCKERD], said.append, allowed=True)
     assert not said
