@@ -22,7 +22,7 @@ _SPACE: Final = re.compile(r"[ \t]*")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR: Final = re.compile(r"[^,\]}#\n]+")
 _STRING: Final = re.compile(
-    r'"""(?:[^\\"]++|\\.|"(?!""))*"{3,5}'  # up to two quotes may stand just before the closing three
+    r'"""(?:[^\\"]++|\\.|"(?!""))*"{3,5}'  # two quotes may stand before the closing three
     r"|'''(?:[^']++|'(?!''))*'{3,5}"
     r'|"(?:[^\\"]++|\\.)*"'
     r"|'[^']*'",

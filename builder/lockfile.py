@@ -1,30 +1,32 @@
-"""The text of lockfile.json, its digest, and what differs between two locks.
-
-Only `inv lock` writes it, so there is one spelling: keys in the order of the models, two spaces, an
-object without nested objects on one line when it stands in a list, ASCII, a newline at the end.
-"""
+"""The text of lockfile.json: writing it, reading it, and what differs between two of them."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
 from builder.digest import digest_bytes
-from builder.errors import LockError, Message
 from builder.lock import LOCK_VERSION, Lock
+from builder.lock_errors import (
+    LockConflictError,
+    LockInvalidError,
+    LockNotCanonicalError,
+    LockNotJsonError,
+    LockVersionError,
+)
+from builder.problems import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from builder.digest import Digest, JsonValue
-    from builder.hybrid import Wanted
-
-_CONFLICT: Final = ("<<<<<<< ", "=======", ">>>>>>> ")
-_NAMES: Final = ("target", "path", "name", "key", "diff_id", "digest")
-"""Keys that name an object among others in a list, best first."""
+    from builder.loaded import LoadedManifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +50,14 @@ class Difference:
         return f"{self.path}: {self.before} -> {self.after}"
 
 
-class UnreadableLockError(LockError):
-    """The file is no lock that this sparklock can read."""
-
-    def __init__(self, place: str, what: str, *, expected: str, found: str, remedy: str) -> None:
-        super().__init__()
-        self.place = place
-        self.what = what
-        self.expected = expected
-        self.found = found
-        self.remedy = remedy
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message."""
-        return (
-            Message(
-                place=self.place,
-                what=self.what,
-                expected=self.expected,
-                found=self.found,
-                remedy=self.remedy,
-            ),
-        )
-
-
 def lock_text(lock: Lock) -> bytes:
-    """The canonical bytes of a lock."""
-    return "".join([*_rendered(lock.model_dump(mode="json"), 0), "\n"]).encode("ascii")
+    """The canonical bytes of a lock, with a newline at the end.
+
+    Keys in the models' order, two spaces, and each object that holds no other on a line of its own
+    in its list: a reviewer's diff is made of whole facts. All beyond ASCII is escaped, so that
+    a review shows every character, also those that reverse or hide text.
+    """
+    return f"{_rendered(lock.model_dump(mode='json'), '')}\n".encode("ascii")
 
 
 def lock_digest(text: bytes) -> Digest:
@@ -83,155 +65,143 @@ def lock_digest(text: bytes) -> Digest:
     return digest_bytes(text)
 
 
-def parse_lock(text: bytes, *, place: str) -> Lock:
-    """The lock in the bytes.
+def _rendered(value: object, indent: str) -> str:
+    inner = f"{indent}  "
+    if isinstance(value, dict) and value:
+        items = [f"{json.dumps(key)}: {_rendered(item, inner)}" for key, item in value.items()]
+        return _block("{", items, "}", indent)
+    if isinstance(value, list) and value:
+        items = [
+            json.dumps(item) if _fits_a_line(item) else _rendered(item, inner) for item in value
+        ]
+        return _block("[", items, "]", indent)
+    return json.dumps(value)
 
-    Raises UnreadableLockError: merge conflict, not JSON, a version newer than ours, a document that
-    is no lock, or a lock that is not spelled canonically.
+
+def _block(start: str, items: list[str], end: str, indent: str) -> str:
+    return start + ",".join(f"\n{indent}  {item}" for item in items) + f"\n{indent}{end}"
+
+
+def _fits_a_line(item: object) -> bool:
+    """Whether an item of a list is a single value, or an object that holds only such and lists."""
+    if not isinstance(item, dict):
+        return not isinstance(item, list)
+    return not any(
+        isinstance(value, dict)
+        or (isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value))
+        for value in item.values()
+    )
+
+
+_CONFLICT: Final = re.compile(rb"^(?:<{7}|={7}|>{7}|\|{7})(?: |\r?$)", re.MULTILINE)
+
+
+def parse_lock(text: bytes, *, place: str) -> Lock:
+    """The lock in a file's bytes; `place` names the file in errors.
+
+    Raises LockConflictError, LockNotJsonError, LockVersionError, LockInvalidError, and
+    LockNotCanonicalError when the bytes are not just what `lock_text` writes.
     """
+    conflict = _CONFLICT.search(text)
+    if conflict is not None:
+        raise LockConflictError(place, text.count(b"\n", 0, conflict.start()) + 1)
     document = _document(text, place)
     version = document.get("lock_version") if isinstance(document, dict) else None
-    if version != LOCK_VERSION:
-        raise UnreadableLockError(
-            place,
-            "the lock has another version",
-            expected=f"lock_version {LOCK_VERSION}",
-            found=f"lock_version {version!r}",
-            remedy="use the sparklock that wrote it, or write it anew: inv lock",
-        )
+    if type(version) is not int or version != LOCK_VERSION:
+        raise LockVersionError(place, LOCK_VERSION, version)
     try:
-        lock = Lock.model_validate_json(text)
+        lock = Lock.model_validate_json(json.dumps(document))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{place}: {'.'.join(str(part) for part in first['loc'])}"
-        raise UnreadableLockError(
-            where,
-            "the document is no lock",
-            expected=str(first["msg"]),
-            found=repr(first["input"])[:200],
-            remedy="write it anew: inv lock",
-        ) from error
-    if lock_text(lock) != text:
-        raise UnreadableLockError(
-            place,
-            "the lock was changed by something other than `inv lock`",
-            expected="canonical text",
-            found=f"other bytes from line {_first_difference(lock_text(lock), text)} on",
-            remedy="restore it from git, or write it anew: inv lock",
-        )
+        raise LockInvalidError(place, problems_of(error, Lock, document)) from error
+    canonical = lock_text(lock)
+    if text != canonical:
+        raise _not_canonical(text, canonical, place)
     return lock
 
 
-def staleness(lock: Lock, wanted: Wanted) -> tuple[Difference, ...]:
-    """What the lock was made from and is no longer so: the manifest, own files, model files."""
-    found: list[Difference] = []
-    for file in lock.image.files:
-        now = wanted.own_files.get(file.source)
-        if now is not None and now.digest != file.digest:
-            found.append(Difference(file.source, file.digest, now.digest))
-    locked = {file.path: file.digest for file in lock.model.files}
-    present = {file.path: file.digest for file in wanted.model_files}
-    folder = wanted.manifest.model.files or ""
-    found += [
-        Difference(f"{folder}/{path}", locked.get(path), present.get(path))
-        for path in sorted(locked.keys() | present.keys())
-        if locked.get(path) != present.get(path)
+def _document(text: bytes, place: str) -> object:
+    try:
+        document: object = json.loads(text.decode())
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        problem = f"byte 0x{text[error.start]:02x} at offset {error.start} is not UTF-8"
+        raise LockNotJsonError(place, line, problem) from error
+    except json.JSONDecodeError as error:
+        raise LockNotJsonError(place, error.lineno, error.msg) from error
+    except (ValueError, RecursionError) as error:  # digits or nesting beyond Python's limits
+        raise LockNotJsonError(place, 1, type(error).__name__) from error
+    return document
+
+
+def _not_canonical(text: bytes, canonical: bytes, place: str) -> LockNotCanonicalError:
+    """The error with the first line that is not as `lock_text` writes it."""
+    found, expected = text.split(b"\n"), canonical.split(b"\n")
+    pairs = enumerate(itertools.zip_longest(expected, found, fillvalue=b""))
+    number, pair = next((number, pair) for number, pair in pairs if pair[0] != pair[1])
+    return LockNotCanonicalError(place, number + 1, pair[0].decode(), pair[1].decode())
+
+
+def staleness(lock: Lock, loaded: LoadedManifest) -> tuple[Difference, ...]:
+    """What is not as it was when the lock was made: own files, the model's files, the manifest."""
+    found = [
+        Difference(file.source, file.digest, loaded.own_files[file.source].digest)
+        for file in lock.image.files
+        if file.source in loaded.own_files  # else the manifest changed, which is told below
+        and loaded.own_files[file.source].digest != file.digest
     ]
-    if lock.cluster_digest != wanted.cluster_digest:
-        found.append(Difference("the manifest", lock.cluster_digest, wanted.cluster_digest))
+    folder = loaded.manifest.model.files
+    if folder is not None:
+        locked = {file.path: file.digest for file in lock.model.files}
+        present = {file.path: file.digest for file in loaded.model_files}
+        found += [
+            Difference(f"{folder}/{path}", locked.get(path), present.get(path))
+            for path in sorted(locked.keys() | present.keys())
+            if locked.get(path) != present.get(path)
+        ]
+    if lock.cluster_digest != loaded.cluster_digest:
+        found.append(Difference("the manifest", lock.cluster_digest, loaded.cluster_digest))
     return tuple(found)
 
 
 def differences(before: JsonValue, after: JsonValue) -> tuple[Difference, ...]:
-    """Every fact that differs between two JSON values, such as two locks, in path order.
+    """Every fact that differs between two JSON values, such as two locks, in the locks' order.
 
-    An object in a list is named by its target, path, name, key, diff_id or digest, not by its
-    place in the list.
+    Objects in a list go by their target, path, name or key instead of their position, so that one
+    more of them is one difference. None at all means that the values are equal.
     """
     old, new = dict(_facts(before, "")), dict(_facts(after, ""))
     return tuple(
-        Difference(path, old.get(path), new.get(path))
-        for path in sorted(old.keys() | new.keys())
+        Difference(path, _shown(old.get(path)), _shown(new.get(path)))
+        for path in dict.fromkeys([*old, *new])
         if old.get(path) != new.get(path)
     )
 
 
-def _document(text: bytes, place: str) -> object:
-    lines = text.splitlines()
-    for number, line in enumerate(lines, start=1):
-        if line.startswith(tuple(mark.encode() for mark in _CONFLICT)):
-            where = f"{place}:{number}"
-            raise UnreadableLockError(
-                where,
-                "the lock holds a merge conflict",
-                expected="one side of it",
-                found=line.decode("ascii", "replace")[:80],
-                remedy="take either side (git checkout --theirs), then: inv lock",
-            )
-    try:
-        document: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableLockError(
-            place,
-            "the lock is not JSON",
-            expected="a JSON object, as `inv lock` writes it",
-            found=str(error),
-            remedy="restore it from git, or write it anew: inv lock",
-        ) from error
-    return document
-
-
-def _rendered(value: JsonValue, depth: int) -> Iterator[str]:
-    pad, end = "  " * (depth + 1), "  " * depth
-    if isinstance(value, dict) and value:
-        yield "{\n"
-        for index, (key, item) in enumerate(value.items()):
-            yield f"{',' + chr(10) if index else ''}{pad}{json.dumps(key)}: "
-            yield from _rendered(item, depth + 1)
-        yield f"\n{end}}}"
-    elif isinstance(value, list) and value:
-        yield "[\n"
-        for index, item in enumerate(value):
-            yield f"{',' + chr(10) if index else ''}{pad}"
-            yield from _line(item) if _is_leaf(item) else _rendered(item, depth + 1)
-        yield f"\n{end}]"
-    else:
-        yield json.dumps(value)
-
-
-def _line(value: JsonValue) -> Iterator[str]:
-    yield json.dumps(value)
-
-
-def _is_leaf(value: JsonValue) -> bool:
-    if not isinstance(value, dict):
-        return False
-    nested = (item for item in value.values() if isinstance(item, dict | list))
-    return not any(_holds_objects(item) for item in nested)
-
-
-def _holds_objects(value: object) -> bool:
-    return isinstance(value, dict) or (
-        isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
-    )
-
-
-def _first_difference(canonical: bytes, text: bytes) -> int:
-    pairs = zip(canonical.splitlines(), text.splitlines(), strict=False)
-    return next((number for number, (a, b) in enumerate(pairs, start=1) if a != b), 1)
-
-
 def _facts(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
+    """Each fact's path and JSON text; a list of plain values is one fact."""
+    if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from _facts(item, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        for index, item in enumerate(value):
-            yield from _facts(item, f"{path}[{_name(item, index)}]")
+        for name, item in zip(_item_names(value), value, strict=True):
+            yield from _facts(item, f"{path}[{name}]")
     else:
-        yield path, value if isinstance(value, str) else json.dumps(value)
+        yield path, json.dumps(value)
 
 
-def _name(item: object, index: int) -> str:
-    names = (item.get(key) for key in _NAMES) if isinstance(item, dict) else ()
-    return next((name for name in names if isinstance(name, str)), str(index))
+def _item_names(items: list[JsonValue]) -> Iterator[str]:
+    """A name for each item of a list; later uses of a name are numbered, so that none hides."""
+    uses: Counter[str] = Counter()
+    for number, item in enumerate(items):
+        names = [item.get(key) for key in _NAMING] if isinstance(item, dict) else []
+        name = next((name for name in names if isinstance(name, str)), str(number))
+        uses[name] += 1
+        yield name if uses[name] == 1 else f"{name} #{uses[name]}"
+
+
+_NAMING: Final = ("target", "path", "name", "key")
+
+
+def _shown(fact: str | None) -> str | None:
+    """A fact for people: text without its quotes."""
+    return fact if fact is None or not fact.startswith('"') else str(json.loads(fact))

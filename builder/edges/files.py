@@ -1,0 +1,147 @@
+"""Reading cluster.toml, and reading and writing lockfile.json.
+
+A manifest is read with tomllib, which is strict and knows line and column of a mistake; tomlkit,
+which keeps comments, is for edits (builder/edges/pin.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from builder.check import check_document
+from builder.edges.local_files import read_local_files
+from builder.lines import key_lines
+from builder.loaded import LoadedManifest
+from builder.lock_errors import LockNotFoundError, LockNotWritableError, LockUnreadableError
+from builder.lockfile import lock_text, parse_lock
+from builder.manifest_errors import (
+    EmptyManifestError,
+    InvalidManifestError,
+    ManifestNotFoundError,
+    ManifestNotTomlError,
+    ManifestNotUtf8Error,
+    ManifestUnreadableError,
+)
+
+if TYPE_CHECKING:
+    from builder.lines import Loc
+    from builder.lock import Lock
+
+__all__ = ["LoadedManifest", "read_lock", "read_manifest", "write_lock"]
+
+
+def read_manifest(path: Path) -> LoadedManifest:
+    """The manifest at a path, with the digests of the files beside it that it names.
+
+    Raises ManifestError: for a file that is not readable TOML its first mistake, else every problem
+    of every field, rule and file at once.
+    """
+    text = _text(path)
+    document, lines = _parsed(str(path), text)
+    if not document:
+        raise EmptyManifestError(str(path))
+    checked = check_document(document)
+    local = read_local_files(path.parent, checked.parts)
+    problems = checked.problems + local.problems
+    if problems or checked.manifest is None:
+        raise InvalidManifestError(str(path), lines, problems)
+    return LoadedManifest(
+        manifest=checked.manifest,
+        path=path,
+        lines=lines,
+        own_files=local.own_files,
+        model_files=local.model_files,
+    )
+
+
+def _text(path: Path) -> str:
+    r"""The file's text, with line ends of `\n` alone."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ManifestNotFoundError(str(path)) from error
+    except (OSError, ValueError) as error:
+        raise ManifestUnreadableError(str(path), _reason(error)) from error
+    try:
+        return data.decode().removeprefix("\ufeff").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ManifestNotUtf8Error(str(path), error.start, line, data[error.start]) from error
+
+
+def _parsed(name: str, text: str) -> tuple[dict[str, Any], dict[Loc, int]]:
+    """The document, and the line of each of its values."""
+    try:
+        return tomllib.loads(text), key_lines(text)
+    except RecursionError as error:
+        raise ManifestNotTomlError(name, 1, 1, _DEEP, "thousands of levels") from error
+    except ValueError as error:  # tomllib's own error is one, and int() of 5000 digits another
+        raise _not_toml(name, text, str(error)) from error
+
+
+_DEEP: Final = "lists or tables are nested too deeply"
+_AT: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+def _not_toml(name: str, text: str, message: str) -> ManifestNotTomlError:
+    """The error with the place that tomllib writes at the end of its message."""
+    match = _AT.search(message)
+    if match is None:
+        return ManifestNotTomlError(name, 1, 1, "a number has too many digits", message)
+    problem = message[: match.start()]
+    if match[1]:
+        line, column = int(match[1]), int(match[2])
+        rest = text.split("\n")[line - 1][column - 1 :]
+        found = f"the character {rest[0]!a}" if rest else "the end of the line"
+    else:
+        line, column, found = text.count("\n") + 1, 1, "the end of the file"
+    return ManifestNotTomlError(name, line, column, problem, found)
+
+
+def read_lock(path: Path) -> Lock:
+    """The lock at a path; LockError if it is missing, unreadable, damaged or edited by hand."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise LockNotFoundError(str(path)) from error
+    except OSError as error:
+        raise LockUnreadableError(str(path), _reason(error)) from error
+    return parse_lock(data, place=str(path))
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Put the lock's canonical text at a path, all of it or nothing; an old file's mode is kept.
+
+    Raises LockNotWritableError.
+    """
+    try:
+        _replace(path, lock_text(lock))
+    except OSError as error:
+        raise LockNotWritableError(str(path), _reason(error)) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write beside the file and rename, so that an interruption leaves the old one whole."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.fchmod(stream.fileno(), mode)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

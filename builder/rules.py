@@ -1,0 +1,269 @@
+"""Rules between fields of cluster.toml: what each field allows by itself but not together.
+
+Every rule is a function of the valid parts and yields the problems it finds; RULES is all of them.
+Those about nodes and their fabric stand in builder/fabric_rules.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from builder.fabric_rules import FABRIC_RULES
+from builder.problems import Problem, loc_text, repeated, value_text
+from builder.topology import OF_ONE_NODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from builder.fabric_rules import Rule
+    from builder.lines import Loc
+    from builder.parts import Parts
+
+RENDERED: Final = {
+    "tensor-parallel-size": "serve.tensor_parallel",
+    "tp": "serve.tensor_parallel",
+    "pipeline-parallel-size": "serve.pipeline_parallel",
+    "pp": "serve.pipeline_parallel",
+    "nnodes": "the number of [[nodes]]",
+    "n": "the number of [[nodes]]",
+    "node-rank": "the order of [[nodes]]",
+    "r": "the order of [[nodes]]",
+    "headless": "the order of [[nodes]]",
+    "master-addr": "nodes[0].fabric.address",
+    "master-port": "serve.master_port",
+    "host": "serve.host",
+    "port": "serve.port",
+    "model": "model.path",
+    "distributed-executor-backend": "serve.launcher",
+}
+"""Options of vLLM that every rank gets from other fields, and the field that decides each."""
+
+
+def broken_rules(parts: Parts) -> tuple[Problem, ...]:
+    """The problems that all rules find."""
+    return tuple(problem for rule in RULES for problem in rule(parts))
+
+
+def every_donor_is_declared(parts: Parts) -> Iterator[Problem]:
+    """A graft names a donor of [image.donors]."""
+    for number, donor in parts.graft_donors.items():
+        if donor in parts.donors:
+            continue
+        near = difflib.get_close_matches(donor, sorted(parts.donors), n=1)
+        yield Problem(
+            ("image", "graft", number, "donor"),
+            "no such donor",
+            expected=f"one of {', '.join(sorted(parts.donors))}" if parts.donors else "",
+            found=value_text(donor),
+            remedy=f"did you mean {near[0]}?" if near else f"declare it: [image.donors.{donor}]",
+        )
+
+
+def every_donor_is_used(parts: Parts) -> Iterator[Problem]:
+    """Something is grafted from each donor: an unused one would still be fetched and locked."""
+    for donor in sorted(parts.donors - set(parts.graft_donors.values())):
+        yield Problem(
+            ("image", "donors", donor),
+            "nothing is grafted from this donor",
+            expected=f'an [[image.graft]] with donor = "{donor}"',
+            found="none",
+            remedy=f"add one, or remove [image.donors.{donor}]",
+        )
+
+
+def grafts_are_sources(parts: Parts) -> Iterator[Problem]:
+    """No compiled file is grafted: it belongs to the donor's Python and hides the source."""
+    for number, graft in parts.grafts.items():
+        for index, file in enumerate(graft.files):
+            if file.endswith((".pyc", ".pyo")):
+                yield Problem(
+                    ("image", "graft", number, "files", index),
+                    "a compiled Python file cannot be grafted",
+                    expected="the .py file; stale compiled ones of the base are removed with it",
+                    found=file,
+                    remedy="name the .py file instead",
+                )
+
+
+def grafted_targets_differ(parts: Parts) -> Iterator[Problem]:
+    """No file of a package is grafted twice."""
+    yield from repeated(
+        (
+            (("image", "graft", number, "files", index), f"{graft.package}/{file}")
+            for number, graft in parts.grafts.items()
+            for index, file in enumerate(graft.files)
+        ),
+        "a file is grafted twice",
+        remedy="remove one of the two: only one donor can give the file",
+    )
+
+
+def registers_edit_modules(parts: Parts) -> Iterator[Problem]:
+    """A table is edited in Python source."""
+    for number, register in parts.registers.items():
+        if not register.file.endswith(".py"):
+            yield Problem(
+                ("image", "register", number, "file"),
+                "a table can be edited only in Python source",
+                expected="a .py file of the package",
+                found=register.file,
+                remedy="name the module that assigns the table",
+            )
+
+
+def registered_names_differ(parts: Parts) -> Iterator[Problem]:
+    """No table gets one key twice."""
+    yield from repeated(
+        (
+            (
+                ("image", "register", number, "entries", key),
+                f"{key} in {register.package}/{register.file}: {register.table}",
+            )
+            for number, register in parts.registers.items()
+            for key in register.entries
+        ),
+        "a name is registered twice",
+        remedy="remove one of the two",
+    )
+
+
+def own_targets_differ(parts: Parts) -> Iterator[Problem]:
+    """No two of our files have one target."""
+    yield from repeated(
+        (
+            (("image", "file", number, "target"), file.target)
+            for number, file in parts.files.items()
+        ),
+        "two files have one target",
+        remedy="give one of them another target, or remove it",
+    )
+
+
+def mount_targets_differ(parts: Parts) -> Iterator[Problem]:
+    """Every path in the container is mounted once; the model's folder is mounted unasked."""
+    targets: list[tuple[Loc, str]] = [
+        (("container", "mounts", number, "target"), mount.target)
+        for number, mount in parts.mounts.items()
+    ]
+    if parts.model is not None:
+        targets.insert(0, (("model", "path"), parts.model.path))
+    yield from repeated(
+        targets,
+        "two mounts have one target",
+        remedy="remove one of them; the model's folder is mounted at [model].path by itself",
+    )
+
+
+def the_model_has_one_origin(parts: Parts) -> Iterator[Problem]:
+    """The model comes from the Hub or from the repository."""
+    model = parts.model
+    if model is None or (model.repo is None) != (model.files is None):
+        return
+    yield Problem(
+        ("model",) if model.repo is None else ("model", "files"),
+        "the model needs exactly one origin",
+        expected="repo with revision (from the Hub), or files (a folder beside the manifest)",
+        found="neither" if model.repo is None else "both",
+        remedy="add one of them" if model.repo is None else "remove one of them",
+    )
+
+
+def a_repo_has_a_revision(parts: Parts) -> Iterator[Problem]:
+    """A repository of the Hub is pinned by commit, and nothing else has a revision."""
+    model = parts.model
+    if model is None:
+        return
+    if model.repo is not None and model.revision is None:
+        yield Problem(
+            ("model", "revision"),
+            "missing",
+            expected="the commit of the model, 40 hex digits: a branch moves",
+            found="nothing",
+            remedy=f"add model.revision, a commit of https://huggingface.co/{model.repo}/commits",
+        )
+    if model.repo is None and model.revision is not None:
+        yield Problem(
+            ("model", "revision"),
+            "a revision without a repository",
+            expected="repo beside revision",
+            found=value_text(model.revision),
+            remedy="add model.repo, or remove model.revision: own files are pinned by their hashes",
+        )
+
+
+def rendered_options_are_not_repeated(parts: Parts) -> Iterator[Problem]:
+    """[serve].args leaves alone what is rendered for every rank: the ranks must not differ."""
+    for key in parts.serve.args if parts.serve else ():
+        field = RENDERED.get(_option(key))
+        if field is not None:
+            yield Problem(
+                ("serve", "args", key),
+                f"sparklock itself gives --{_option(key)} to every rank",
+                expected=f"{field}, which decides it",
+                found=key,
+                remedy=f"remove it from [serve].args; {field} is the place to change it",
+            )
+
+
+def options_differ(parts: Parts) -> Iterator[Problem]:
+    """No option is given in two spellings: vLLM takes `-` and `_` alike, and the last one wins."""
+    yield from repeated(
+        (
+            (("serve", "args", key), f"--{_option(key)}")
+            for key in (parts.serve.args if parts.serve else ())
+        ),
+        "one option in two spellings",
+        remedy="remove one of them",
+    )
+
+
+def ports_differ(parts: Parts) -> Iterator[Problem]:
+    """The API and the meeting point of the ranks are two ports of the head."""
+    serve = parts.serve
+    if serve is not None and serve.port == serve.master_port:
+        yield Problem(
+            ("serve", "master_port"),
+            "the API and the ranks' meeting point have one port",
+            expected=f"any port but {serve.port}, which is serve.port",
+            found=str(serve.master_port),
+            remedy="change serve.master_port or serve.port",
+        )
+
+
+def shared_variables_are_no_nodes_own(parts: Parts) -> Iterator[Problem]:
+    """[container].env sets no variable whose right value differs per node."""
+    if parts.node_count == 1:
+        return
+    for name in sorted(parts.shared_env & OF_ONE_NODE):
+        yield Problem(
+            ("container", "env", name),
+            "this variable's value is a node's own, and here it is set for all nodes",
+            expected="nodes[…].fabric, from which it is set, or nodes[…].env",
+            found=name,
+            remedy="remove it, or move it to the env of the nodes that need it",
+        )
+
+
+def _option(key: str) -> str:
+    """The option as vLLM knows it."""
+    return key.replace("_", "-")
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    every_donor_is_declared,
+    every_donor_is_used,
+    grafts_are_sources,
+    grafted_targets_differ,
+    registers_edit_modules,
+    registered_names_differ,
+    own_targets_differ,
+    mount_targets_differ,
+    the_model_has_one_origin,
+    a_repo_has_a_revision,
+    rendered_options_are_not_repeated,
+    options_differ,
+    ports_differ,
+    shared_variables_are_no_nodes_own,
+    *FABRIC_RULES,
+)
