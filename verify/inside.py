@@ -26,34 +26,39 @@ def text_of(path: Path) -> str:
 
 def path_facts(name: str) -> dict[str, object]:
     """What a path is, links followed; a name without `/` is looked up as the shell would."""
-    found = name if "/" in name else shutil.which(name)
-    if found is None or not Path(found).exists():
+    path = Path(name if "/" in name else shutil.which(name) or "/absent")
+    try:
+        mode = path.stat().st_mode
+    except OSError:
         return {"kind": "absent"}
-    path = Path(found)
-    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        return {"kind": "directory" if stat.S_ISDIR(mode) else "other", "resolved": str(path)}
+    digest, head = hash_and_head(path)
     facts: dict[str, object] = {
-        "kind": "file" if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else "other",
+        "kind": "file",
         "resolved": str(path.resolve()),
-        "executable": stat.S_ISREG(mode) and os.access(found, os.X_OK),
+        "executable": os.access(str(path), os.X_OK),
+        "sha256": digest,
     }
-    if stat.S_ISREG(mode):
-        facts["sha256"], head = hash_and_head(path)
-        if head.startswith(b"#!"):
-            words = head.splitlines()[0][2:].split()
-            interpreter = words[0].decode("latin-1") if words else ""
-            facts["interpreter"] = interpreter
-            facts["interpreter_executable"] = os.access(interpreter, os.X_OK)
+    if head.startswith(b"#!"):
+        words = head.splitlines()[0][2:].split()
+        interpreter = words[0].decode("latin-1") if words else ""
+        facts["interpreter"] = interpreter
+        facts["interpreter_executable"] = os.access(interpreter, os.X_OK)
     return facts
 
 
 def hash_and_head(path: Path) -> tuple[str, bytes]:
-    """SHA-256 of a file in hex, and its first 256 bytes."""
+    """SHA-256 of a file in hex, and its first 256 bytes; both empty if it cannot be read."""
     digest = hashlib.sha256()
     head = b""
-    with path.open("rb") as file:
-        for chunk in iter(lambda: file.read(1 << 20), b""):
-            head = head or chunk[:256]
-            digest.update(chunk)
+    try:
+        with path.open("rb") as file:
+            for chunk in iter(lambda: file.read(1 << 20), b""):
+                head = head or chunk[:256]
+                digest.update(chunk)
+    except OSError:
+        return "", b""
     return digest.hexdigest(), head
 
 

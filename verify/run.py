@@ -49,7 +49,7 @@ def run_checks(
     ended = run_pytest(manifest_path, only=only, junit_path=junit_path, hear=listener.hear)
     if told.unready:
         raise NodesNotReadyError(told.unready)
-    _require_whole(told, ended, only, inputs.lock_digest)
+    require_whole(told, ended, only, inputs.lock_digest)
     return Report(
         cluster=inputs.manifest.name,
         lock_digest=inputs.lock_digest,
@@ -78,7 +78,7 @@ class _Listener:
             self._progress.note(f"{result.outcome.value}: {result.check.id}")
 
 
-def _require_whole(told: Told, ended: Ended, only: str | None, lock_digest: Digest) -> None:
+def require_whole(told: Told, ended: Ended, only: str | None, lock_digest: Digest) -> None:
     """Nothing, if the run is one that a report can be made of."""
     if only and ended.exit_status in _NOTHING_TO_RUN:
         raise NothingSelectedError(only)

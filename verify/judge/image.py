@@ -72,7 +72,7 @@ def files(image: ExpectedImage, inside: Inside) -> Verdict:
 
 
 def _sha256(facts: PathFacts) -> str:
-    return facts.sha256 or f"no regular file ({facts.kind})"
+    return facts.sha256 or f"no readable file ({facts.kind})"
 
 
 def stale_files(image: ExpectedImage, inside: Inside) -> Verdict:

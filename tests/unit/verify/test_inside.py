@@ -29,7 +29,7 @@ def test_files_are_hashed_and_absent_ones_are_absent(tmp_path: Path) -> None:
     assert found[str(path)]["executable"] is False
     assert found[str(tmp_path / "none")] == {"kind": "absent"}
     assert found[str(tmp_path)]["kind"] == "directory"
-    assert found[str(tmp_path)]["executable"] is False
+    assert found[str(tmp_path)].get("executable") is None
 
 
 def test_a_dangling_link_is_absent_and_another_is_followed(tmp_path: Path) -> None:
@@ -71,3 +71,11 @@ def test_processes_are_seen_with_arguments_limits_and_sockets_and_it_is_not_amon
     assert "Max locked memory" in own["limits"]
     assert not any("def process_facts" in item["cmdline"] for item in found["processes"])
     assert found["tcp"].splitlines()[0].split()[:2] == ["sl", "local_address"]
+
+
+def test_what_may_not_be_read_has_no_hash_and_stops_nothing(tmp_path: Path) -> None:
+    readable = tmp_path / "readable"
+    readable.write_text("x")
+    found = run("/proc/self/mem", str(readable))["paths"]
+    assert (found["/proc/self/mem"]["kind"], found["/proc/self/mem"]["sha256"]) == ("file", "")
+    assert found[str(readable)]["sha256"]
