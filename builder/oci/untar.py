@@ -115,10 +115,7 @@ class TarStream:
             return None
         if not block:
             return None
-        # Some old writers summed signed characters.
-        unsigned = sum(block) - sum(block[148:156]) + 8 * ord(" ")
-        signed = unsigned - 256 * sum(byte > 127 for byte in block[:148] + block[156:])  # noqa: PLR2004
-        if self._number(block[148:156]) not in (unsigned, signed):
+        if self._number(block[148:156]) not in _checksums(block):
             self._damaged("a header's checksum is wrong")
         return block
 
@@ -212,10 +209,14 @@ class TarStream:
         raise UntarError(self._path, reason)
 
     def _skip_rest(self) -> None:
-        self._left += self._padding
-        self._padding = 0
-        for _ in self.content():
-            pass
+        left = self._left + self._padding
+        self._left = self._padding = 0
+        while left:
+            if not self._fill():
+                self._damaged("the archive ends too early")
+            step = min(left, len(self._chunk) - self._position)
+            self._position += step
+            left -= step
 
     def _fill(self) -> bool:
         """Whether there are bytes to read, once the next chunk is here."""
@@ -240,6 +241,14 @@ class TarStream:
         while len(data) < size_bytes:
             data += self._some(size_bytes - len(data))
         return data
+
+
+def _checksums(block: bytes) -> Iterator[int]:
+    """The sums that a header may state: of its bytes and, as some old writers did, signed ones."""
+    unsigned = sum(block) - sum(block[148:156]) + 8 * ord(" ")
+    yield unsigned
+    high = sum(byte > 127 for byte in block[:148] + block[156:])  # noqa: PLR2004 - sign bit
+    yield unsigned - 256 * high
 
 
 def _until_nul(field: bytes) -> bytes:
