@@ -123,7 +123,7 @@ class RequirementsMissingError(NodeError):
                 place="this machine",
                 what="it cannot carry a lab",
                 detail="\n".join(f"missing: {what}" for what in self.missing),
-                remedy=as_root or "use a Linux machine on x86-64, as root",
+                remedy=as_root or "run the same command as root, on Linux and x86-64",
             ),
         )
 

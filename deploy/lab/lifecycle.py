@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from deploy.lab import access, cgroups, fabric, network, nodes
-from deploy.lab.errors import LeftoverError, NodeStartError
+from deploy.lab.errors import LeftoverError, NodeStartError, RequirementsMissingError
 from deploy.lab.processes import running_module
+from deploy.lab.requirements import ROOT_NEEDED
 from deploy.lab.runtime import may_raise_limits
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ def _locked(spec: LabSpec) -> Iterator[None]:
     The lock is on the repository's folder itself: it needs no file, and the kernel gives it back
     when its holder dies.
     """
+    if os.geteuid() != 0:
+        raise RequirementsMissingError([ROOT_NEEDED], ())
     descriptor = os.open(spec.root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

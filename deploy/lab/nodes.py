@@ -169,16 +169,18 @@ def observe(spec: LabSpec, node: NodeSpec) -> NodeState:
     """The node as it is now, by the way that users take: ssh, host key checked, docker inside."""
     record = running(node.folder / RECORD_FILE)
     pid = record.pid if record else None
-    version = driver = problem = ""
+    driver = problem = ""
+    argv = ["docker", "version", "--format", "{{.Server.Version}}"]
     if pid is None:
-        problem = "off"
-    else:
-        argv = ["docker", "version", "--format", "{{.Server.Version}}"]
-        status, version, stderr = run_by_ssh(spec, node, argv)
-        if status != 0:
-            version, problem = "", stderr.strip() or f"ssh ended with status {status}"
-        else:
-            driver = str(request(node, "status")["storage_driver"])
+        return NodeState(node.name, str(node.address), pid, "", "", problem="off")
+    status, version, stderr = run_by_ssh(spec, node, argv)
+    if status != 0:
+        problem = stderr.strip() or f"ssh ended with status {status}"
+        return NodeState(node.name, str(node.address), pid, "", "", problem)
+    try:
+        driver = str(request(node, "status")["storage_driver"])
+    except NodeOffError:
+        problem = "its first process does not answer"
     return NodeState(node.name, str(node.address), pid, version.strip(), driver, problem)
 
 

@@ -33,6 +33,7 @@ PACKAGE_OF: Final = {
 
 The lab's images hold no interpreter: their scripts run the machine's /usr/bin/python3.
 """
+ROOT_NEEDED: Final = "root: namespaces, mounts and links need it"
 POLICY_FILE: Final = Path("/usr/sbin/policy-rc.d")
 """Debian packages ask it before they start a service; 101 means no. Source: invoke-rc.d(8)."""
 _SERVICES: Final = (
@@ -60,7 +61,7 @@ def missing_requirements() -> tuple[Missing, ...]:
         for what, present in (
             ("Linux", sys.platform == "linux"),
             ("an x86-64 processor, as the lab's images are linux/amd64", _is_x86_64()),
-            ("root: namespaces, mounts and links need it", os.geteuid() == 0),
+            (ROOT_NEEDED, os.geteuid() == 0),
             ("the overlay file system in the kernel", _has_overlay()),
         )
         if not present

@@ -119,6 +119,21 @@ def test_after_any_damage_up_gives_a_healthy_lab_and_down_leaves_no_trace(
     assert traces(lab_spec) == before
 
 
+def test_a_lab_may_lie_where_its_nodes_have_something_else(
+    lab_spec: LabSpec, tmp_path: Path
+) -> None:
+    # Every node has its own /tmp, and `tmp_path` is in the machine's; a blank tries the quoting.
+    root = tmp_path / "a folder"
+    root.mkdir()
+    spec = replace(lab_spec, root=root)
+    try:
+        assert lab_up(spec, Silent()).healthy
+        assert LabNode(spec, "spark-a").run(["ls", "/tmp"]) == ""  # noqa: S108 - the node's
+    finally:
+        lab_down(spec)
+    assert not spec.path.exists()
+
+
 def test_two_labs_do_not_meet(lab: LabState, lab_spec: LabSpec) -> None:
     other = lab_up(lab_spec, Silent())
     assert other.healthy
