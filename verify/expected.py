@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from builder.lock import Lock, LockedImage
     from builder.manifest import ArgValue, ClusterManifest, Fabric, Node
 
-OPEN_FILES_AT_LEAST: Final = 65_536
-"""Far above what vLLM opens; the usual soft limit of 1024 is not."""
+OPEN_FILES_AT_LEAST: Final = 16_384
+"""A client is a file, and vLLM serves some hundreds at once; the usual soft limit is 1024."""
 
 RDMA_DEVICES: Final = "/dev/infiniband"
 

@@ -42,9 +42,14 @@ def test_devices(claim: Claim, expected: ExpectedCluster, node: ObservedNode) ->
     claim.settle(judge.devices(expected.devices, node.inside))
 
 
-def test_limits(claim: Claim, node: ObservedNode) -> None:
-    """The serving process may lock all memory and open enough files, by the kernel's word."""
-    claim.settle(judge.limits(node.inside))
+def test_locked_memory(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
+    """The serving process may lock all memory for RDMA, by the kernel's word."""
+    claim.settle(judge.locked_memory(node.inside, uses_rdma=expected.uses_rdma))
+
+
+def test_open_files(claim: Claim, node: ObservedNode) -> None:
+    """The serving process may open enough files, by the kernel's word."""
+    claim.settle(judge.open_files(node.inside))
 
 
 def test_command(claim: Claim, node: ObservedNode) -> None:

@@ -76,38 +76,46 @@ def entrypoint(expected: Sequence[str], container: ContainerFacts) -> Verdict:
     )
 
 
-def limits(inside: Inside) -> Verdict:
-    """Whether the served process may lock all memory and open enough files."""
+def locked_memory(inside: Inside, *, uses_rdma: bool) -> Verdict:
+    """Whether the served process may lock all memory, as registering it for RDMA needs."""
     served = served_commands(inside.processes)
     if not served:
         return _no_server(inside)
-    return together(_limits(process) for process, _ in served)
+    verdict = together(
+        same(
+            f"locked memory of process {process.pid}",
+            expected="unlimited",
+            found=process.limits.get("locked memory", "unread"),
+            remedy="inv deploy: RDMA cannot register memory under a limit, and NCCL then takes "
+            "TCP without a word",
+        )
+        for process, _ in served
+    )
+    if verdict.findings and not uses_rdma:
+        return not_shown("limited, but the ranks are given no RDMA device", *verdict.evidence)
+    return verdict
 
 
-def _limits(process: Process) -> Verdict:
-    locked = process.limits.get("locked memory", "unread")
-    files = process.limits.get("open files", "unread")
-    enough = files == "unlimited" or (files.isdigit() and int(files) >= OPEN_FILES_AT_LEAST)
+def open_files(inside: Inside) -> Verdict:
+    """Whether the served process may open enough files; every client is one."""
+    served = served_commands(inside.processes)
+    if not served:
+        return _no_server(inside)
+    return together(_open_files(process) for process, _ in served)
+
+
+def _open_files(process: Process) -> Verdict:
+    found = process.limits.get("open files", "unread")
+    enough = found == "unlimited" or (found.isdigit() and int(found) >= OPEN_FILES_AT_LEAST)
     finding = Finding(
         f"process {process.pid} may open too few files",
         f"at least {OPEN_FILES_AT_LEAST}",
-        files,
+        found,
         _DEPLOY,
     )
-    return together(
-        [
-            same(
-                f"locked memory of process {process.pid}",
-                expected="unlimited",
-                found=locked,
-                remedy="inv deploy: RDMA cannot register memory under a limit, and NCCL then "
-                "takes TCP without a word",
-            ),
-            Verdict(
-                evidence=(f"open files of process {process.pid}: {files}",),
-                findings=() if enough else (finding,),
-            ),
-        ]
+    return Verdict(
+        evidence=(f"open files of process {process.pid}: {found}",),
+        findings=() if enough else (finding,),
     )
 
 

@@ -69,23 +69,36 @@ def test_another_or_a_cleared_entrypoint_is_found(found: tuple[str, ...]) -> Non
     assert judge.entrypoint(["/opt/entrypoint.sh"], container).findings
 
 
-def test_generous_limits_are_accepted() -> None:
-    assert judge.limits(samples.inside()).holds
-    assert judge.limits(samples.inside(limits={"open files": "unlimited"})).holds
+def test_all_memory_may_be_locked_or_it_is_found() -> None:
+    assert judge.locked_memory(samples.inside(), uses_rdma=True).holds
+    for found in ("8388608", "unread"):
+        tight = samples.inside(limits={"locked memory": found})
+        (finding,) = judge.locked_memory(tight, uses_rdma=True).findings
+        assert finding.found == found
+
+
+def test_a_limit_on_locked_memory_shows_nothing_where_no_memory_is_registered() -> None:
+    tight = samples.inside(limits={"locked memory": "8388608"})
+    verdict = judge.locked_memory(tight, uses_rdma=False)
+    assert verdict.not_shown
+    assert not verdict.holds
+    assert judge.locked_memory(samples.inside(), uses_rdma=False).holds
 
 
 @pytest.mark.parametrize(
-    "limits", [{"locked memory": "8388608"}, {"open files": "1024"}, {"open files": "unread"}]
+    ("found", "holds"),
+    [("unlimited", True), ("20000", True), ("4096", False), ("1024", False), ("unread", False)],
 )
-def test_a_tight_or_unread_limit_of_the_server_is_found(limits: dict[str, str]) -> None:
-    (finding,) = judge.limits(samples.inside(limits=limits)).findings
-    assert finding.found in limits.values()
+def test_enough_files_may_be_opened_or_it_is_found(found: str, *, holds: bool) -> None:
+    assert judge.open_files(samples.inside(limits={"open files": found})).holds is holds
 
 
 def test_only_the_server_s_limits_count() -> None:
-    tight = samples.process(99, "VLLM::EngineCore", **{"locked memory": "0"})
+    tight = samples.process(99, "VLLM::EngineCore", **{"locked memory": "0", "open files": "0"})
     inside = samples.inside()
-    assert judge.limits(replace(inside, processes=(*inside.processes, tight))).holds
+    crowded = replace(inside, processes=(*inside.processes, tight))
+    assert judge.locked_memory(crowded, uses_rdma=True).holds
+    assert judge.open_files(crowded).holds
 
 
 @pytest.mark.parametrize("facts", [PathFacts("absent"), PathFacts("file")])
@@ -146,7 +159,8 @@ def test_commands_that_differ_in_anything_else_are_found(old: str, new: list[str
 @pytest.mark.parametrize(
     "ask",
     [
-        judge.limits,
+        judge.open_files,
+        lambda inside: judge.locked_memory(inside, uses_rdma=False),
         lambda inside: judge.command(HEAD, inside),
         lambda inside: judge.commands_agree({"a": samples.inside(0), "b": inside}),
     ],
