@@ -29,6 +29,8 @@ class ImageSource(Protocol):
     def document(self, digest: Digest, *, media_type: str) -> bytes:
         """The raw bytes of a manifest, index or config, checked against the digest.
 
+        `media_type` is what the caller expects; asked for an index, a source gives a manifest too,
+        since a pin can name either.
         Raises MissingBlobError, TruncatedBlobError or DigestMismatchError (builder/oci/errors.py).
         """
 

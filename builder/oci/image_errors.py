@@ -229,19 +229,11 @@ class DuplicateEntryError(EntryError):
 
 
 @dataclass(eq=False)
-class EntryOrderError(EntryError):
-    """An entry stands before one that must come first."""
-
-    what = "the layer's entries are out of order"
-    remedy = "this is a bug: entries go through `ordered` first"
-
-
-@dataclass(eq=False)
 class MissingParentError(EntryError):
     """An entry's directory is not an entry of the layer."""
 
     what = "the directory above this path is not in the layer"
-    remedy = "this is a bug: parents come from `parent_dirs`"
+    remedy = "if the lock was edited, write it again: inv lock"
 
 
 @dataclass(eq=False)
@@ -355,7 +347,6 @@ class UncanonicalConfigError(BuildError):
 class InvalidImageError(BuildError):
     """An image recomputed from its bytes is not what its documents say."""
 
-    place: str
     problems: tuple[BuildError, ...]
 
     @property

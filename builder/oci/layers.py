@@ -129,7 +129,7 @@ class _Listing:
         if name == OPAQUE_NAME:
             self._opaques.append(directory)
         elif _AUFS_PREFIX in (name[: len(_AUFS_PREFIX)], path[: len(_AUFS_PREFIX)]):
-            pass  # aufs's own bookkeeping, which engines skip too
+            pass  # aufs's own bookkeeping, which engines skip too, with what lies in it
         elif name.startswith(WHITEOUT_PREFIX):
             hidden = name.removeprefix(WHITEOUT_PREFIX)
             if hidden in ("", ".", ".."):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from builder.oci.image_errors import (
     ContentSizeError,
     DuplicateEntryError,
-    EntryOrderError,
     MissingParentError,
     UnwritableEntryError,
 )
@@ -53,6 +52,10 @@ _TYPE_FLAGS = {
     TarKind.SYMLINK: b"2",
     TarKind.WHITEOUT: b"0",
 }
+
+
+class EntryOrderError(ValueError):
+    """Entries did not go through `ordered`: a bug of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,10 @@ def _in_order(entries: Iterable[TarEntry]) -> Iterator[TarEntry]:
     for entry in entries:
         _refuse_bad_path(entry)
         key = _sort_key(entry)
-        if key <= last:
-            raise (DuplicateEntryError if key == last else EntryOrderError)(entry.path)
+        if key == last:
+            raise DuplicateEntryError(entry.path)
+        if key < last:
+            raise EntryOrderError(entry.path)
         parent = entry.path.rpartition("/")[0]
         while above and above[-1] != parent:
             above.pop()

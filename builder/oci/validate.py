@@ -30,7 +30,7 @@ def validate_image(source: ImageSource, manifest: Descriptor) -> Image:
         except BuildError as error:
             problems.append(error)
     if problems:
-        raise InvalidImageError(_place(source, manifest), tuple(problems))
+        raise InvalidImageError(tuple(problems))
     return image
 
 

@@ -12,11 +12,11 @@ import pytest
 from builder.oci.image_errors import (
     ContentSizeError,
     DuplicateEntryError,
-    EntryOrderError,
     MissingParentError,
     UnwritableEntryError,
 )
 from builder.oci.tar import (
+    EntryOrderError,
     LazyContent,
     TarEntry,
     TarKind,
