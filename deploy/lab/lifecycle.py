@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from deploy.lab.spec import LabSpec, NodeSpec
 
 SPEC_FILE: Final = "lab.json"
+COPYING_DRIVERS: Final = ("native", "vfs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +135,9 @@ def _ensure(spec: LabSpec, node: NodeSpec, hub: ProcessRecord, progress: Progres
     if not state.healthy:
         log = node.folder / "log" / "sshd"
         raise NodeStartError(node.name, "it is on, but ssh does not get in", log, state.problem)
-    progress.note(
-        f"{node.name}: {state.address}, Docker {state.engine_version}, {state.storage_driver}"
-    )
+    progress.note(state.text())
+    if state.storage_driver in COPYING_DRIVERS:
+        progress.note(f"{node.name}: this disk carries no overlay, so every layer is a full copy")
     return state
 
 
