@@ -18,7 +18,7 @@ from verify.edges.inputs import Inputs, read_inputs
 from verify.edges.ssh import Connections
 from verify.expected import ExpectedCluster, ExpectedPort, expect
 from verify.observe import ObservedCluster, ObservedNode
-from verify.report import Check, result_of
+from verify.report import GROUPS, Check, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -62,7 +62,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Name every check, and let -k find it by that name; drop those that have no subject."""
+    """Name every check, let -k find it by that name, and put what others stand on first."""
     items[:] = [item for item in items if _has_subject(item)]
     for item in items:
         assert isinstance(item, pytest.Function)
@@ -70,6 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.stash[CHECK] = check
         item.stash[PROBLEMS] = []
         item.extra_keyword_matches.add(check.id)
+    items.sort(key=lambda item: GROUPS.index(item.stash[CHECK].group))
 
 
 def _has_subject(item: pytest.Item) -> bool:

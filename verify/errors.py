@@ -44,8 +44,8 @@ class NothingSelectedError(ChecksFailedError):
                 place="verify" if self.only is None else f"verify --only {shlex.quote(self.only)}",
                 what="no check was selected, so nothing is proved",
                 expected="at least one check",
-                remedy="name a group (image, container, fabric, collective, serving, model), "
-                "a node, or part of a check's id, as the report shows them",
+                remedy="name a group (image, container, model, fabric, collective, serving), a "
+                "node, or part of a check's id as --json shows it; with and, or, not between them",
             ),
         )
 

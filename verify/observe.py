@@ -170,7 +170,7 @@ class ObservedNode:
         if not hcas:
             return {}
         parts = (
-            *("fw_ver", "ports/1/state", "ports/1/phys_state", "ports/1/rate"),
+            *("fw_ver", "node_desc", "ports/1/state", "ports/1/phys_state", "ports/1/rate"),
             *("ports/1/link_layer", "ports/1/gids", "ports/1/gid_attrs"),
         )
         paths = [f"{RDMA_CLASS}/{hca}/{part}" for hca in hcas for part in parts]

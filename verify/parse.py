@@ -62,9 +62,13 @@ class Gid:
 
 @dataclass(frozen=True, slots=True)
 class RdmaPort:
-    """Port 1 of an RDMA device as sysfs shows it; empty text and None where it shows nothing."""
+    """Port 1 of an RDMA device as sysfs shows it; empty text and None where it shows nothing.
+
+    `description` is what the device says of itself: the host's name on real hardware.
+    """
 
     hca: str
+    description: str
     state: str
     phys_state: str
     rate_gbit_s: int | None
@@ -174,6 +178,7 @@ def parse_rdma_port(hca: str, files: Mapping[str, str]) -> RdmaPort:
     rate = files.get(f"{port}/rate", "")
     return RdmaPort(
         hca=hca,
+        description=files.get(f"{device}/node_desc", ""),
         state=files.get(f"{port}/state", ""),
         phys_state=files.get(f"{port}/phys_state", ""),
         rate_gbit_s=parse_rate(rate) if rate else None,

@@ -14,7 +14,7 @@ from builder.errors import Message
 from verify.errors import UnprovenError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from builder.digest import Digest, JsonValue
     from verify.verdict import Verdict
@@ -41,6 +41,9 @@ _MARKS: Final = {
 
 _WORD_WIDTH: Final = 6
 
+GROUPS: Final = ("image", "container", "model", "fabric", "collective", "serving")
+"""The groups of checks in the order to run and read them: what others stand on comes first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -55,6 +58,11 @@ class Check:
     place: str
     proves: str
 
+    @property
+    def group(self) -> str:
+        """The first part of the id, one of GROUPS."""
+        return self.id.partition(".")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
@@ -68,8 +76,8 @@ class CheckResult:
 
     @property
     def group(self) -> str:
-        """The first part of the id: image, container, fabric, collective, serving or model."""
-        return self.check.id.partition(".")[0]
+        """The first part of the id, one of GROUPS."""
+        return self.check.group
 
     def as_json(self) -> dict[str, JsonValue]:
         """The result as a JSON object."""
@@ -177,25 +185,19 @@ class Report:
             raise UnprovenError(self.lock_digest, self.failures)
 
     def text(self, *, colour: bool = False) -> str:
-        """The report for a terminal, grouped, with a last line of counts and the lock's digest.
+        """The report for a terminal: a line per claim, and last the counts and the lock's digest.
 
-        What failed is told in full by `failures`, which `require_passed` raises.
+        A claim that ended alike for all its subjects is one line with their number; otherwise the
+        subjects of each outcome are named. What failed is told in full by `failures`.
         """
-        return "\n".join([*self._lines(colour=colour), "", self._summary()])
-
-    def _lines(self, *, colour: bool) -> Iterator[str]:
-        group = ""
-        for item in self.checks:
-            if item.group != group:
-                group = item.group
-                yield f"{group}:"
-            word, code = _MARKS[item.outcome]
-            mark = word.ljust(_WORD_WIDTH)
-            if colour:
-                mark = f"\x1b[{code}m{mark}\x1b[0m"
-            yield f"  {mark}  {item.check.subject}: {item.check.proves}"
-            if item.reason:
-                yield f"  {' ' * _WORD_WIDTH}  {item.reason}"
+        lines = []
+        for group in dict.fromkeys(item.group for item in self.checks):
+            lines.append(f"{group}:")
+            of_group = [item for item in self.checks if item.group == group]
+            for proves in dict.fromkeys(item.check.proves for item in of_group):
+                same_claim = [item for item in of_group if item.check.proves == proves]
+                lines.extend(_claim_lines(same_claim, colour=colour))
+        return "\n".join([*lines, "", self._summary()])
 
     def _summary(self) -> str:
         counts = ", ".join(
@@ -219,6 +221,21 @@ class Report:
     def json_bytes(self) -> bytes:
         """The report as canonical JSON with a newline at the end."""
         return canonical_json(self.as_json()) + b"\n"
+
+
+def _claim_lines(results: Sequence[CheckResult], *, colour: bool) -> Iterator[str]:
+    """One line per outcome and reason of a claim; `results` are those of all its subjects."""
+    for outcome, reason in dict.fromkeys((item.outcome, item.reason) for item in results):
+        alike = [item for item in results if (item.outcome, item.reason) == (outcome, reason)]
+        word, code = _MARKS[outcome]
+        mark = word.ljust(_WORD_WIDTH)
+        if colour:
+            mark = f"\x1b[{code}m{mark}\x1b[0m"
+        subjects = ", ".join(item.check.subject for item in alike)
+        whose = f"all {len(alike)}" if len(alike) == len(results) > 1 else subjects
+        yield f"  {mark}  {results[0].check.proves} [{whose}]"
+        if reason:
+            yield f"  {'':{_WORD_WIDTH}}  {reason}"
 
 
 def _nothing_proved(cluster: str) -> Message:

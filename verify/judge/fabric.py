@@ -26,10 +26,12 @@ _ROCE_V2: Final = "RoCE v2"
 
 
 def port_is_active(found: RdmaPort) -> Verdict:
-    """Whether the RDMA port's logical state is ACTIVE."""
-    return same(
+    """Whether the RDMA port's logical state is ACTIVE; the evidence keeps whose device it is."""
+    device = Verdict(evidence=(f"{found.hca} says of itself: {found.description or 'nothing'}",))
+    state = same(
         "port state", expected="ACTIVE", found=_word(found.state), remedy=_missing(found, _CABLE)
     )
+    return together([device, state])
 
 
 def link_is_up(found: RdmaPort) -> Verdict:

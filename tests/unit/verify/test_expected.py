@@ -132,5 +132,5 @@ def test_a_device_beyond_the_listed_halves_is_expected_and_can_never_be_right() 
     assert first.netdev == "enp1s0f1np1"
     assert (second.hca, second.address) == ("roceP2p1s0f1", None)
     assert fabric.netdev_belongs(second, ["enP2p1s0f1np1"]).findings
-    assert fabric.gid(second, RdmaPort("roceP2p1s0f1", "", "", None, "", "", ())).findings
+    assert fabric.gid(second, RdmaPort("roceP2p1s0f1", "", "", "", None, "", "", ())).findings
     assert fabric.address(second, None).findings

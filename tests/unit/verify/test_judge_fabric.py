@@ -15,6 +15,7 @@ GID = Gid(3, "RoCE v2", "enp1s0f1np1", IPv4Address("192.168.200.12"))
 V1 = replace(GID, index=2, kind="IB/RoCE v1")
 GOOD = RdmaPort(
     hca="rocep1s0f1",
+    description="spark-b mlx5_1",
     state="4: ACTIVE",
     phys_state="5: LinkUp",
     rate_gbit_s=200,
@@ -22,7 +23,7 @@ GOOD = RdmaPort(
     firmware="28.45.4028",
     gids=(V1, GID),
 )
-ABSENT = RdmaPort("rocep1s0f1", "", "", None, "", "", ())
+ABSENT = RdmaPort("rocep1s0f1", "", "", "", None, "", "", ())
 NETDEV = Netdev(
     "enp1s0f1np1", 9000, "UP", carrier=True, addresses=(IPv4Interface("192.168.200.12/24"),)
 )
@@ -39,6 +40,11 @@ def test_a_healthy_port_passes_everything() -> None:
     assert judge.netdev_is_up(PORT, NETDEV).holds
     assert judge.mtu(PORT, NETDEV).holds
     assert judge.address(PORT, NETDEV).holds
+
+
+def test_a_stand_in_is_told_from_a_device_by_the_evidence() -> None:
+    verdict = judge.port_is_active(replace(GOOD, description="stand-in"))
+    assert verdict.evidence[0] == "rocep1s0f1 says of itself: stand-in"
 
 
 def test_an_absent_device_passes_nothing() -> None:

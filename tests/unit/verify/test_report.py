@@ -112,12 +112,27 @@ def test_a_partial_report_says_so() -> None:
     assert "(only fabric)" in report(PASSED, only="fabric").text()
 
 
-def test_text_shows_every_check_and_why_one_does_not_apply() -> None:
-    lines = report(PASSED, NOT_APPLICABLE).text().splitlines()
-    assert lines[0] == "fabric:"
-    assert lines[1].split() == ["ok", "spark-a", "hca:", "It", "is", "fast."]
-    assert lines[2].split()[0] == "n/a"
-    assert lines[3].strip() == "no NCCL line"
+def of(subject: str, verdict: Verdict) -> CheckResult:
+    return result_of(Check(f"fabric.rate[{subject}]", subject, "place", "It is fast."), verdict)
+
+
+def test_a_claim_that_ended_alike_for_all_is_one_line() -> None:
+    fast = Verdict(("200",))
+    assert report(of("a", fast), of("b", fast)).text().splitlines()[:2] == [
+        "fabric:",
+        "  ok      It is fast. [all 2]",
+    ]
+
+
+def test_subjects_are_named_where_they_differ() -> None:
+    fast, slow = Verdict(("200",)), Verdict(("100",), (FINDING,))
+    lines = report(of("a", fast), of("b", slow), of("c", fast)).text().splitlines()
+    assert lines[1:3] == ["  ok      It is fast. [a, c]", "  FAILED  It is fast. [b]"]
+
+
+def test_text_says_why_a_claim_does_not_apply() -> None:
+    lines = report(of("a", not_shown("no NCCL line"))).text().splitlines()
+    assert lines[1:3] == ["  n/a     It is fast. [a]", "          no NCCL line"]
 
 
 def test_colour_is_added_only_on_demand() -> None:
