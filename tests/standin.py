@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import runpy
 import shutil
 import signal
 import socket
@@ -45,6 +46,25 @@ def make_hybrid(folder: Path) -> Path:
         registry.read_bytes(), entries, table="_TEXT_GENERATION_MODELS", place=str(registry)
     )
     registry.write_bytes(edit.after)
+    return folder
+
+
+def make_tiny_llama(folder: Path) -> Path:
+    """A model for the base alone: random weights of the lab's model under TinyLlama's names."""
+    maker = runpy.run_path(str(LAB / "src" / "model" / "make_model.py"))
+    shutil.copytree(MODEL, folder)
+    tensors = {
+        name: matrix
+        for name, matrix in maker["all_weights"]().items()
+        if ".self_attn.q_norm" not in name and ".self_attn.k_norm" not in name
+    }
+    for name in [name for name in tensors if "input_layernorm" in name]:
+        tensors[name.replace("input_layernorm", "post_attention_layernorm")] = tensors[name]
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    (folder / "model.safetensors").write_bytes(maker["safetensors"](tensors))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"architectures": ["TinyLlamaForCausalLM"], "model_type": "tiny_llama"}
+    (folder / "config.json").write_text(json.dumps(config))
     return folder
 
 

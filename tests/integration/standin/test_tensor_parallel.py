@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.standin import ADDRESSES, MODEL, Difference, Starter
+from tests.standin import ADDRESSES, BASE, MODEL, Difference, Starter, make_tiny_llama
 
 if TYPE_CHECKING:
     from tests.standin import Server
@@ -28,6 +28,22 @@ def test_one_two_and_four_ranks_give_the_same_tokens(starter: Starter) -> None:
     assert len({tuple(tokens) for tokens in alone}) == len(alone)  # the prompt matters
     for ranks, nodes in ((2, 2), (2, 1), (4, 2), (4, 4)):
         assert _all_tokens(starter.serve(ranks=ranks, nodes=nodes)) == alone, (ranks, nodes)
+
+
+def test_the_base_alone_serves_an_architecture_that_it_knows(tmp_path: Path) -> None:
+    model = make_tiny_llama(tmp_path / "model")
+    starter = Starter(BASE, tmp_path)
+    try:
+        answers = []
+        for ranks in (1, 2):
+            server = starter.start(
+                ranks=ranks, nodes=ranks, different=dict.fromkeys(range(2), Difference(model))
+            )
+            server.wait_up()
+            answers.append(server.tokens(PROMPTS[0]))
+    finally:
+        starter.end()
+    assert answers[0] == answers[1]
 
 
 def test_requests_in_one_batch_do_not_disturb_each_other(pair: Server) -> None:

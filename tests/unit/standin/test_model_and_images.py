@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 import tomlkit
 
+from builder.digest import Digest, digest_bytes
 from builder.edges.layout import write_layout
-from deploy.lab.images import COMMAND, LAB, ImageRecipeError, make_image, pin
+from deploy.lab.images import COMMAND, LAB, ImageRecipeError, make_image, manifests, pin
 from tests.standin import BASE, DONOR, GRAFTED, MODEL, REGISTRY
 
 if TYPE_CHECKING:
@@ -49,25 +50,33 @@ def test_the_committed_layout_is_what_its_sources_make(name: str, tmp_path: Path
     assert _tree(LAB / "images" / name) == _tree(tmp_path / name), f"run {COMMAND}"
 
 
-def test_cluster_toml_pins_the_committed_layouts() -> None:
-    image = tomlkit.parse((ROOT / "cluster.toml").read_text()).unwrap()["image"]
-    pinned = {"base": image["base"]["digest"], "donor": image["donors"]["tiny"]["digest"]}
-    index = {
+def _offered() -> dict[str, Digest]:
+    """The digest of each committed layout, by its index alone."""
+    indexes = {
         name: json.loads((LAB / "images" / name / "index.json").read_bytes()) for name in IMAGES
     }
-    offered = {name: index[name]["manifests"][0]["digest"] for name in IMAGES}
-    assert pinned == offered, f"run {COMMAND}"
+    return {name: Digest(index["manifests"][0]["digest"]) for name, index in indexes.items()}
 
 
-def test_pinning_again_changes_nothing_and_pinning_others_only_the_digests() -> None:
-    text = (ROOT / "cluster.toml").read_text()
-    made = {
-        name: make_image(LAB / "src" / name).image.manifest.descriptor.digest for name in IMAGES
-    }
-    assert pin(text, made["base"], made["donor"]) == text
-    swapped = pin(text, made["donor"], made["base"])
-    assert swapped != text
-    assert pin(swapped, made["base"], made["donor"]) == text
+@pytest.mark.parametrize("path", manifests(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_manifest_pins_the_committed_layouts(path: Path) -> None:
+    text = path.read_text()
+    assert pin(text, _offered()) == text, f"run {COMMAND}"
+
+
+def test_pinning_changes_the_digests_of_the_labs_images_and_nothing_else() -> None:
+    before = tomlkit.parse((ROOT / "cluster.toml").read_text()).unwrap()
+    others = {"base": digest_bytes(b"base"), "donor": digest_bytes(b"donor")}
+    after = tomlkit.parse(pin((ROOT / "cluster.toml").read_text(), others)).unwrap()
+    assert after["image"]["base"].pop("digest") == others["base"]
+    assert after["image"]["donors"]["tiny"].pop("digest") == others["donor"]
+    del before["image"]["base"]["digest"], before["image"]["donors"]["tiny"]["digest"]
+    assert after == before
+
+
+def test_sources_that_are_not_the_labs_are_left_unpinned() -> None:
+    text = '[image]\n[image.base] # keep\nsource = "registry.example/lab/images:base"\n'
+    assert pin(text, {}) == text
 
 
 @pytest.mark.parametrize("name", IMAGES)

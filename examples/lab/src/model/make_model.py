@@ -1,9 +1,10 @@
 """Writes examples/lab/model, the lab's model: `python examples/lab/src/model/make_model.py [DIR]`.
 
 The same bytes everywhere: the only random source is random.Random(SEED).random(), and weights are
-made with + - * / and the square root alone, which every machine rounds alike. Nothing is trained. The last MLP is a table of which letter follows which
-in the text below, and all other weights are random and turn the whole context into small changes of
-that; so the model babbles words that look like English, and no token of a prompt is without effect.
+made with + - * / and the square root alone, which every machine rounds alike. Nothing is trained.
+The last MLP is a table of which letter follows which in the text below; all other weights are
+random, and turn the whole context into small changes of that. So the model babbles words that look
+like English, and no token of a prompt is without effect.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Maker:
 
     def matrix(self, rows: int, columns: int, size: float) -> Matrix:
         """Numbers between -size and size."""
-        return [[size * (2 * self._random.random() - 1) for _ in range(columns)] for _ in range(rows)]
+        return [
+            [size * (2 * self._random.random() - 1) for _ in range(columns)] for _ in range(rows)
+        ]
 
 
 def follower_scores() -> Matrix:
@@ -77,7 +80,7 @@ def writing_only(features: range, matrix: Matrix) -> Matrix:
 
 
 def layer_weights(maker: Maker, last: bool) -> Dict[str, Matrix]:
-    """One layer: the first mixes context, the last turns context and letter into the next letter."""
+    """One layer: the first mixes context, the last turns it and a letter into the next one."""
     written = range(len(SYMBOLS)) if last else CONTEXT
     width = HEADS * HEAD_DIM
     weights = {
@@ -185,7 +188,9 @@ def files() -> Dict[str, bytes]:
         "generation_config.json": {"bos_token_id": 256, "eos_token_id": 257},
         "tokenizer_config.json": tokenizer_config(),
     }
-    texts = {name: json.dumps(value, indent=2).encode() + b"\n" for name, value in documents.items()}
+    texts = {
+        name: json.dumps(value, indent=2).encode() + b"\n" for name, value in documents.items()
+    }
     return {**texts, "model.safetensors": safetensors(all_weights())}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from array import array
+from dataclasses import dataclass
 from itertools import chain
 from operator import add
 from typing import Dict, List, Optional, Sequence
@@ -98,39 +99,56 @@ def get_tensor_model_parallel_world_size() -> int:
     return _TP.world_size
 
 
-def init_distributed_environment(
-    rank: int,
-    local_rank: int,
-    world_size: int,
-    master: Address,
-    host_ip: str,
-    store: Optional[socket.socket],
-    message_queue: Optional[Address],
-    timeout_s: Optional[float],
-) -> Optional[Address]:
-    """Connect this rank with all others; the address of rank 0's message queue.
+@dataclass(frozen=True)
+class RankPlace:
+    """Who a rank is, where it is, and where it finds the others.
 
-    `store` is rank 0's listening socket at the master's address. Peers connect from and to
-    `host_ip`, so their traffic stays on the fabric. Raises TimeoutError or RendezvousError.
+    `host_ip` is this node's address on the fabric; `timeout_s` of None waits for ever.
+    """
+
+    rank: int
+    local_rank: int
+    world_size: int
+    host_ip: str
+    master: Address
+    timeout_s: Optional[float]
+
+
+def init_distributed_environment(
+    place: RankPlace, store: Optional[socket.socket], message_queue: Optional[Address]
+) -> Optional[Address]:
+    """Connect this rank with all others; the address of the head's message queue.
+
+    `store` is rank 0's listening socket at the master's address; only rank 0 knows the queue's
+    address beforehand. Peers connect from and to the host IP, so their traffic stays on the fabric.
+    Raises TimeoutError or RendezvousError.
     """
     global _TP, _roll
+    rank, world_size = place.rank, place.world_size
     logger.info(
         "world_size=%d rank=%d local_rank=%d distributed_init_method=tcp://%s:%d backend=tcp",
-        world_size, rank, local_rank, *master,
+        world_size,
+        rank,
+        place.local_rank,
+        *place.master,
     )
     if world_size > 1:
-        listener = listen(host_ip, 0)
-        mesh = (host_ip, int(listener.getsockname()[1]))
+        listener = listen(place.host_ip, 0)
+        mesh = (place.host_ip, int(listener.getsockname()[1]))
         if store is not None:
-            _roll = rendezvous.gather(store, world_size, mesh, message_queue, timeout_s)
+            _roll = rendezvous.gather(store, world_size, mesh, message_queue, place.timeout_s)
         else:
-            _roll = rendezvous.join(master, rank, world_size, mesh, timeout_s)
-        _TP = GroupCoordinator(rank, world_size, _connect_mesh(rank, listener, host_ip, _roll))
+            _roll = rendezvous.join(place.master, rank, world_size, mesh, place.timeout_s)
+        _TP = GroupCoordinator(
+            rank, world_size, _connect_mesh(rank, listener, place.host_ip, _roll)
+        )
         listener.close()
     logger.info(
         "rank %d in world size %d is assigned as DP rank 0, PP rank 0, PCP rank 0, "
         "TP rank %d, EP rank N/A",
-        rank, world_size, rank,
+        rank,
+        world_size,
+        rank,
     )
     return _roll.message_queue if _roll else message_queue
 

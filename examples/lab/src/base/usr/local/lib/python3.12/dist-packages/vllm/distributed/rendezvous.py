@@ -60,7 +60,8 @@ def gather(
         except (TimeoutError, socket.timeout) as error:
             missing = sorted(set(range(1, world_size)) - set(joined))
             raise TimeoutError(
-                f"Timed out after {timeout_s:g} seconds waiting for clients; missing ranks {missing}"
+                f"Timed out after {timeout_s:g} seconds waiting for clients: "
+                f"missing ranks {missing}"
             ) from error
         channel = Channel(connection)
         try:

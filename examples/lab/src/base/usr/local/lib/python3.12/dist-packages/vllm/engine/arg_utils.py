@@ -38,7 +38,7 @@ class FlexibleArgumentParser(argparse.ArgumentParser):
     def __init__(self, **options: object) -> None:
         super().__init__(allow_abbrev=False, **options)  # type: ignore[arg-type]
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def,override]
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """As its base, after rewriting underscores in the names of flags."""
         given = sys.argv[1:] if args is None else args
         return super().parse_known_args([_dashed(arg) for arg in given], namespace)

@@ -12,7 +12,7 @@ import struct
 import sys
 from array import array
 from pathlib import Path
-from typing import Dict, List, Set, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 Shape = Tuple[int, ...]
 
@@ -59,7 +59,7 @@ class Weights:
         with path.open("rb") as file:
             self._view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         (size,) = struct.unpack("<Q", self._view[:8])
-        self._header: Dict[str, Dict[str, object]] = json.loads(bytes(self._view[8 : 8 + size]))
+        self._header: Dict[str, Dict[str, Any]] = json.loads(bytes(self._view[8 : 8 + size]))
         self._header.pop("__metadata__", None)
         self._start = 8 + size
         self._used: Set[str] = set()

@@ -44,7 +44,8 @@ def listen(address: str, port: int) -> socket.socket:
         listener.bind((address, port))
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, f"cannot listen on {address}:{port}: {error.strerror}") from error
+        problem = f"cannot listen on {address}:{port}: {error.strerror}"
+        raise OSError(error.errno, problem) from error
     listener.listen(128)
     return listener
 

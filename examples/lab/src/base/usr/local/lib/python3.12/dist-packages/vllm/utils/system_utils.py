@@ -104,7 +104,7 @@ def start_process(
             inherited.close()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to all by a terminal; the parent acts
         set_process_title(name)
         set_process_name(log_name)
         if os.getppid() == parent:  # else it died before we asked to be told

@@ -39,7 +39,9 @@ def run_headless(config: VllmConfig) -> int:
     logger.info(
         "Launching vLLM (v%s) headless multiproc executor, with head node address %s:%d "
         "for torch.distributed process group.",
-        __version__, parallel.master_addr, parallel.master_port,
+        __version__,
+        parallel.master_addr,
+        parallel.master_port,
     )
     executor = MultiprocExecutor(config)
     try:

@@ -77,7 +77,7 @@ def parse_json(body: bytes) -> Json:
     """The JSON object in a request's body."""
     try:
         parsed = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(f"The body is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise RequestError("The body must be a JSON object.")
@@ -110,9 +110,7 @@ def parse_generation(body: Json) -> GenerationRequest:
     )
 
 
-def _number(
-    body: Json, name: str, default: Any, least: Optional[int], kinds: Any = int
-) -> Any:
+def _number(body: Json, name: str, default: Any, least: Optional[int], kinds: Any = int) -> Any:
     value = body.get(name)
     if value is None:
         return default

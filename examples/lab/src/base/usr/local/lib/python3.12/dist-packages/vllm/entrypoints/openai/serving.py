@@ -117,7 +117,7 @@ class Serving:
         }
 
     def stream(self, job: Job) -> Iterator[Json]:
-        """The answer in chunks. EngineDeadError as in `answer`, when the next chunk is asked for."""
+        """The answer in chunks. EngineDeadError as in `answer`, at the next chunk."""
         head = self._head(job, chunk=job.is_chat)
         completion_tokens = 0
         for number in range(len(job.prompts)):
@@ -182,9 +182,8 @@ class Serving:
         detokenizer = IncrementalDetokenizer(request.stop)
         reason: Optional[str] = None
         try:
-            for token, reason in outputs:
-                if detokenizer.push(token, last=reason is not None):
-                    reason = "stop"
+            for token, last in outputs:
+                reason = "stop" if detokenizer.push(token, last=last is not None) else last
                 self.metrics.count_tokens(prompt_tokens, 1)
                 prompt_tokens = 0
                 yield Delta(detokenizer.take_new(last=reason is not None), token, reason)
@@ -206,10 +205,13 @@ class Serving:
 
     def _choice(self, job: Job, number: int, deltas: List[Delta]) -> Dict[str, Any]:
         text = "".join(delta.text for delta in deltas)
-        content = {"message": {"role": "assistant", "content": text}} if job.is_chat else {"text": text}
-        choice = {
+        choice: Dict[str, Any] = {
             "index": number,
-            **content,
+            **(
+                {"message": {"role": "assistant", "content": text}}
+                if job.is_chat
+                else {"text": text}
+            ),
             "logprobs": None,
             "finish_reason": deltas[-1].finish_reason,
             "stop_reason": None,
@@ -223,7 +225,7 @@ class Serving:
     @staticmethod
     def _chunk(job: Job, number: int, delta: Delta) -> Dict[str, Any]:
         text = {"delta": {"content": delta.text}} if job.is_chat else {"text": delta.text}
-        choice = {
+        choice: Dict[str, Any] = {
             "index": number,
             **text,
             "logprobs": None,

@@ -57,7 +57,7 @@ class _ModelRegistry:
         for architecture in architectures:
             if architecture in self.models:
                 return self._load(architecture), architecture
-        self._raise_for_unsupported(list(architectures))
+        return self._raise_for_unsupported(list(architectures))
 
     def _load(self, architecture: str) -> Any:
         module_name, class_name = self.models[architecture]

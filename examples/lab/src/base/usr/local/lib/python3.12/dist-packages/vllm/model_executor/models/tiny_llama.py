@@ -117,8 +117,10 @@ class TinyLlamaModel:
 
     def load_weights(self, weights: Weights) -> None:
         """Load this rank's shard."""
-        for part in (self.embed_tokens, *self.layers, self.norm):
-            part.load_weights(weights)
+        self.embed_tokens.load_weights(weights)
+        for layer in self.layers:
+            layer.load_weights(weights)
+        self.norm.load_weights(weights)
 
     def forward(self, input_ids: Sequence[int], positions: Sequence[int]) -> Rows:
         """One row per token, before the logits."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import queue
 import threading
@@ -105,11 +106,8 @@ class AsyncLLM:
                 self._send({"method": "abort", "id": request_id})
 
     def _send(self, message: Message) -> None:
-        with self._send_lock:
-            try:
-                self._channel.send(message)
-            except ConnectionError:
-                pass  # the reading thread sees it too, and ends all streams
+        with self._send_lock, contextlib.suppress(ConnectionError):  # the reading thread sees it
+            self._channel.send(message)
 
     def _read_outputs(self) -> None:
         while True:

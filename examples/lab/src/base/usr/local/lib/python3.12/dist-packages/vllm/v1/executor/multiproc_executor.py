@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from vllm.config import VllmConfig
 from vllm.distributed.channel import Channel, Message
+from vllm.distributed.parallel_state import RankPlace
 from vllm.logger import init_logger
 from vllm.utils.network_utils import get_ip, listen
 from vllm.utils.system_utils import Child, Closable, start_process
@@ -65,17 +66,24 @@ class MultiprocExecutor:
         store: Optional[socket.socket],
         close: Tuple[Closable, ...],
     ) -> None:
-        name = "Worker" if self.parallel.world_size == 1 else f"Worker_TP{rank}"
-        master = (self.parallel.master_addr, self.parallel.master_port)
+        parallel = self.parallel
+        master = (parallel.master_addr, parallel.master_port)
+        place = RankPlace(
+            rank=rank,
+            local_rank=rank - parallel.local_ranks.start,
+            world_size=parallel.world_size,
+            host_ip=self._host_ip,
+            master=master if store is None else store.getsockname(),
+            timeout_s=parallel.timeout_s,
+        )
         run = functools.partial(
             run_worker,
             config,
-            rank,
-            self._host_ip,
-            store=store if rank == 0 else None,
-            master=master if store is None else store.getsockname(),
-            message_queue=None if self._queue is None else self._queue.getsockname(),
+            place,
+            store if rank == 0 else None,
+            None if self._queue is None else self._queue.getsockname(),
         )
+        name = "Worker" if parallel.world_size == 1 else f"Worker_TP{rank}"
         held: List[Optional[Closable]] = [self._queue, store if rank else None]
         held += [child.channel for child in self.workers]
         child = start_process(
@@ -95,7 +103,7 @@ class MultiprocExecutor:
         ready = 0
         while ready < self.parallel.world_size:
             for source in select.select(waiting, [], [])[0]:
-                if source is self._queue:
+                if isinstance(source, socket.socket):
                     waiting.append(Channel(source.accept()[0]))
                     continue
                 if source not in near:

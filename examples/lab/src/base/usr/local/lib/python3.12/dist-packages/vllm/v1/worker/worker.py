@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from vllm.config import VllmConfig
 from vllm.distributed.channel import Channel, Message, PeerClosedError
-from vllm.distributed.parallel_state import init_distributed_environment
+from vllm.distributed.parallel_state import RankPlace, init_distributed_environment
 from vllm.distributed.rendezvous import Address
 from vllm.forward_context import ForwardContext, Sequence, SequenceCache, set_forward_context
 from vllm.logger import init_logger
@@ -46,7 +46,9 @@ class Worker:
         """
         for request_id in finished:
             self._caches.pop(request_id, None)
-        sequences, tokens, positions = [], [], []
+        sequences: List[Sequence] = []
+        tokens: List[int] = []
+        positions: List[int] = []
         for request in requests:
             cache = self._caches.setdefault(request["id"], SequenceCache())
             sequences.append(Sequence(len(request["tokens"]), cache))
@@ -72,42 +74,31 @@ class Worker:
         if position >= self.max_model_len:
             logger.error(
                 "AssertionError: position %d is not below this rank's max_model_len %d",
-                position, self.max_model_len,
+                position,
+                self.max_model_len,
             )
 
 
 def run_worker(
     config: VllmConfig,
-    rank: int,
-    host_ip: str,
-    parent: Channel,
+    place: RankPlace,
     store: Optional[socket.socket],
-    master: Address,
     message_queue: Optional[Address],
+    parent: Channel,
 ) -> int:
     """Be one rank until the engine says otherwise; the exit code.
 
     On the head's node the engine is the parent process; elsewhere it is reached over the fabric.
     """
-    parallel = config.parallel_config
     try:
         check_interface()
-        queue = init_distributed_environment(
-            rank,
-            rank - parallel.local_ranks.start,
-            parallel.world_size,
-            master,
-            host_ip,
-            store,
-            message_queue,
-            parallel.timeout_s,
-        )
+        queue = init_distributed_environment(place, store, message_queue)
         engine = parent
-        if parallel.node_rank > 0:
+        if config.parallel_config.node_rank > 0:
             assert queue is not None
-            engine = Channel(connect(*queue, host_ip))
-        worker = Worker(config, rank)
-        engine.send({"rank": rank, "status": "READY"})
+            engine = Channel(connect(*queue, place.host_ip))
+        worker = Worker(config, place.rank)
+        engine.send({"rank": place.rank, "status": "READY"})
     except Exception:
         logger.exception("WorkerProc failed to start.")
         return 1
