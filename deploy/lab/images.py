@@ -1,8 +1,9 @@
 """The lab's base and donor images: from sources in examples/lab/src to OCI layouts, always alike.
 
-`python -m deploy.lab.images` writes examples/lab/images and pins both digests in cluster.toml. An
-image.toml beside the sources says what each layer holds; modes come from there and times from its
-epoch, so the checkout, the clock and the umask have no say.
+`python -m deploy.lab.images` writes examples/lab/images and pins the digests in every manifest that
+names the images; the locks are then stale, and `inv lock` renews them. An image.toml beside the
+sources says what each layer holds; modes come from there and times from its epoch, so the
+checkout, the clock and the umask have no say.
 """
 
 from __future__ import annotations
@@ -207,12 +208,22 @@ def _manifest(config: ImageConfig, layers: tuple[Layer, ...]) -> ImageManifest:
     return ImageManifest(raw, descriptor, config_descriptor, descriptors)
 
 
-def pin(text: str, base: Digest, donor: Digest) -> str:
-    """The text of cluster.toml with the digests of the lab's images; all else as it was."""
+def manifests() -> list[Path]:
+    """The repository's own manifests: the embedded default, and the examples."""
+    return [REPOSITORY / "cluster.toml", *sorted(REPOSITORY.glob("examples/**/cluster.toml"))]
+
+
+def pin(text: str, digests: Mapping[str, Digest]) -> str:
+    """The text of a manifest with the digests of the lab's images in it; all else as it was.
+
+    `digests` are by the name of the image's folder in examples/lab/images.
+    """
     document = tomlkit.parse(text)
     image: Any = document["image"]
-    image["base"]["digest"] = base
-    image["donors"]["tiny"]["digest"] = donor
+    for source in (image["base"], *image.get("donors", {}).values()):
+        folder, _, name = str(source["source"]).rpartition("/")
+        if folder.endswith("lab/images"):
+            source["digest"] = digests[name]
     return tomlkit.dumps(document)
 
 
@@ -222,11 +233,9 @@ def main() -> None:
     for name, lab_image in made.items():
         write_layout(LAB / "images" / name, lab_image.image, lab_image.open_blob)
     digests = {name: item.image.manifest.descriptor.digest for name, item in made.items()}
-    cluster = REPOSITORY / "cluster.toml"
-    cluster.write_text(
-        pin(cluster.read_text(encoding="utf-8"), digests["base"], digests["donor"]),
-        encoding="utf-8",
-    )
+    for path in manifests():
+        text = path.read_text(encoding="utf-8")
+        path.write_text(pin(text, digests), encoding="utf-8")
     for name, digest in digests.items():
         print(f"{name}: {digest}")  # noqa: T201 - this is a command
 
