@@ -35,6 +35,7 @@ from builder.values import (
     PlatformText,
     Port,
     Positive,
+    ReachablePath,
     RelativePath,
     RepoName,
     Revision,
@@ -146,8 +147,9 @@ class ModelSection(Section):
 
     repo: RepoName | None = None
     revision: Revision | None = None
-    files: RelativePath | None = Field(
-        default=None, description="a folder beside the manifest that holds the model's files"
+    files: ReachablePath | None = Field(
+        default=None,
+        description="the folder of the model's files, relative to the manifest's folder",
     )
     path: AbsolutePath = Field(description="the model's folder on the nodes")
 
@@ -259,9 +261,10 @@ class Node(Section):
 class SshSection(Section):
     """How ssh is called; unset = the user's own configuration."""
 
-    config: RelativePath | None = Field(
+    config: ReachablePath | None = Field(
         default=None,
-        description="an ssh_config file beside the manifest, used instead of ~/.ssh/config",
+        description="an ssh_config file, relative to the manifest's folder, used instead of "
+        "~/.ssh/config",
     )
     connect_timeout_s: Deadline = 10
 

@@ -23,7 +23,7 @@ from builder.manifest import (
     Register,
     ServeSection,
 )
-from builder.problems import nearest_key, unknown_keys, value_at
+from builder.problems import MISSING, nearest_key, unknown_keys, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +42,7 @@ class Parts:
     """
 
     donors: frozenset[str]
+    graft_count: int
     graft_donors: Mapping[int, str]
     grafts: Mapping[int, Graft]
     registers: Mapping[int, Register]
@@ -64,6 +65,7 @@ def parts_of(document: dict[str, Any], error: ValidationError | None = None) -> 
     grafts = _list(document, ("image", "graft"))
     return Parts(
         donors=frozenset(_table(document, ("image", "donors"))),
+        graft_count=len(grafts) or int(value_at(document, ("image", "graft")) not in (MISSING, [])),
         graft_donors=_texts(grafts, "donor"),
         grafts=_valid_items(Graft, grafts),
         registers=_valid_items(Register, _list(document, ("image", "register"))),

@@ -92,15 +92,17 @@ def value_text(value: object) -> str:
     """A value as an error shows it: short, on one line, and a list or table by its kind alone."""
     if isinstance(value, dict | list) or value is MISSING:
         return _kind(value)
-    text = json.dumps(value, ensure_ascii=True)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 _SHOWN: Final = 100
 
 
 def _kind(value: object) -> str:
-    names = {dict: "a table", list: "a list", str: "text", bool: "true or false", int: "a number"}
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if value else "an empty list"
+    names = {dict: "a table", str: "text", bool: "true or false", int: "a number"}
     return names.get(type(value), "a number" if isinstance(value, float) else "nothing")
 
 
@@ -130,6 +132,9 @@ def problems_of(
 def _translated(
     errors: Iterable[ErrorDetails], model: type[BaseModel], document: object
 ) -> Iterator[Problem]:
+    errors = list(errors)
+    unknown = [item["loc"] for item in errors if item["type"] == "extra_forbidden"]
+    meant = {(*loc[:-1], nearest_key(model, document, loc)) for loc in unknown}
     for item in errors:
         loc = item["loc"]
         if loc and loc[-1] == "[key]" and value_at(document, loc) is MISSING:
@@ -137,7 +142,8 @@ def _translated(
         elif item["type"] == "extra_forbidden":
             yield _unknown(loc, model, document)
         elif item["type"] == "missing":
-            yield _missing(loc, model)
+            if loc not in meant:
+                yield _missing(loc, model)
         elif not _counts_only_valid_items(item):
             yield _wrong(loc, item, model)
 
@@ -173,22 +179,26 @@ def _unknown(loc: Loc, model: type[BaseModel], document: object) -> Problem:
 
 
 def _missing(loc: Loc, model: type[BaseModel]) -> Problem:
-    section = model_at(model, loc[:-1])
-    key = loc[-1]
+    section, key = model_at(model, loc[:-1]), loc[-1]
     if section is None or isinstance(key, int):
         return Problem(
             loc,
             "the list is too short",
             expected=f"at least {int(key) + 1} items",
-            found=f"{key}",
+            found=f"a list of {key}",
             remedy=f"add {loc_text(loc)}",
         )
+    place = loc_text(loc)
+    if model_at(model, loc) is not None:
+        place = f"a table [{place}]"
+    elif model_at(model, (*loc, 0)) is not None:
+        place = f"a table [[{place}]]"
     return Problem(
         loc,
         "missing",
         expected=_meaning(fields_by_key(section)[key]),
         found="nothing",
-        remedy=f"add {loc_text(loc)}",
+        remedy=f"add {place}",
     )
 
 
@@ -203,8 +213,19 @@ def _wrong(loc: Loc, item: ErrorDetails, model: type[BaseModel]) -> Problem:
         "wrong value",
         expected=expected,
         found=_kind(value) if secret else value_text(value),
-        remedy=f"set {loc_text(loc)} to {expected}",
+        remedy=_quotes(annotation_at(model, loc), value) or f"correct {loc_text(loc)}",
     )
+
+
+def _quotes(kind: object, value: object) -> str | None:
+    """The remedy when nothing but the quotes are wrong."""
+    if kind is str and isinstance(value, int | float):
+        return "put the value in quotes"
+    if kind is int and isinstance(value, str) and re.fullmatch(r"[0-9]+", value):
+        return "remove the quotes"
+    if kind is bool and value in ("true", "false"):
+        return "remove the quotes"
+    return None
 
 
 _EXPECTED: Final = {
@@ -214,8 +235,8 @@ _EXPECTED: Final = {
     "model_type": "a table",
     "dict_type": "a table",
     "tuple_type": "a list",
-    "too_short": "a list of at least {min_length}",
-    "too_long": "a list of at most {max_length}",
+    "too_short": "a list of at least {min_length} items",
+    "too_long": "a list of at most {max_length} items",
     "literal_error": "{expected}",
 }
 
@@ -245,11 +266,16 @@ def fields_by_key(section: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
     """The model of the table at a place; None if something else is there."""
+    kind = annotation_at(model, loc)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def annotation_at(model: type[BaseModel], loc: Loc) -> object:
+    """The plain annotation of the value at a place; None if the model knows no such place."""
     kind: Any = model
     for part in loc:
         kind = _inside(_bare(kind), part)
-    kind = _bare(kind)
-    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    return _bare(kind)
 
 
 def _inside(kind: Any, part: str | int) -> Any:  # noqa: ANN401 - annotations have no type

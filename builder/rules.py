@@ -10,7 +10,7 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from builder.fabric_rules import FABRIC_RULES
-from builder.problems import Problem, loc_text, repeated, value_text
+from builder.problems import Problem, repeated, value_text
 from builder.topology import OF_ONE_NODE
 
 if TYPE_CHECKING:
@@ -50,19 +50,23 @@ def every_donor_is_declared(parts: Parts) -> Iterator[Problem]:
     for number, donor in parts.graft_donors.items():
         if donor in parts.donors:
             continue
-        near = difflib.get_close_matches(donor, sorted(parts.donors), n=1)
+        near = _nearest(donor, parts.donors)
         yield Problem(
             ("image", "graft", number, "donor"),
             "no such donor",
             expected=f"one of {', '.join(sorted(parts.donors))}" if parts.donors else "",
             found=value_text(donor),
-            remedy=f"did you mean {near[0]}?" if near else f"declare it: [image.donors.{donor}]",
+            remedy=f"did you mean {near}?" if near else f"declare it: [image.donors.{donor}]",
         )
 
 
 def every_donor_is_used(parts: Parts) -> Iterator[Problem]:
     """Something is grafted from each donor: an unused one would still be fetched and locked."""
-    for donor in sorted(parts.donors - set(parts.graft_donors.values())):
+    if len(parts.graft_donors) < parts.graft_count:
+        return  # a graft that cannot be read might use it
+    used = set(parts.graft_donors.values())
+    meant = {_nearest(donor, parts.donors) for donor in used}
+    for donor in sorted(parts.donors - used - meant):
         yield Problem(
             ("image", "donors", donor),
             "nothing is grafted from this donor",
@@ -70,6 +74,11 @@ def every_donor_is_used(parts: Parts) -> Iterator[Problem]:
             found="none",
             remedy=f"add one, or remove [image.donors.{donor}]",
         )
+
+
+def _nearest(name: str, names: frozenset[str]) -> str | None:
+    near = difflib.get_close_matches(name, sorted(names), n=1)
+    return near[0] if near else None
 
 
 def grafts_are_sources(parts: Parts) -> Iterator[Problem]:
@@ -239,7 +248,7 @@ def shared_variables_are_no_nodes_own(parts: Parts) -> Iterator[Problem]:
         yield Problem(
             ("container", "env", name),
             "this variable's value is a node's own, and here it is set for all nodes",
-            expected="nodes[…].fabric, from which it is set, or nodes[…].env",
+            expected="[nodes.fabric], from which it is set, or the env of one node",
             found=name,
             remedy="remove it, or move it to the env of the nodes that need it",
         )

@@ -75,6 +75,15 @@ def _relative(path: str) -> str:
     return path
 
 
+def _reachable(path: str) -> str:
+    """The path itself; steps up come first, since anywhere else they would respell another path."""
+    below = path
+    while below.startswith("../"):
+        below = below.removeprefix("../")
+    _relative(below)
+    return path
+
+
 _REGISTRY_IMAGE = re.compile(
     r"(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(:[0-9]{1,5})?"
     r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)+"
@@ -86,7 +95,7 @@ _ENGINE_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*\Z")
 def _source(text: str) -> str:
     scheme, colon, location = text.partition(":")
     if colon and scheme in ("oci", "archive"):
-        (_absolute if location.startswith("/") else _relative)(location)
+        (_absolute if location.startswith("/") else _reachable)(location)
     elif colon and scheme == "docker":
         if not _ENGINE_IMAGE.match(location):
             raise ValueError(text)
@@ -104,7 +113,7 @@ DigestText = Annotated[
     Digest,
     AfterValidator(parse_digest),
     Field(json_schema_extra={"pattern": "^sha256:[0-9a-f]{64}$"}),
-    Expected("sha256: and 64 lower-case hex digits"),
+    Expected("a digest: sha256: and 64 lower-case hex digits"),
 ]
 PlatformText = Annotated[
     str, AfterValidator(_platform), Expected("os/architecture, such as linux/arm64")
@@ -118,6 +127,13 @@ RelativePath = Annotated[
     str,
     AfterValidator(_relative),
     Expected("a relative path without '..', '.', empty parts or a '/' at the end"),
+]
+ReachablePath = Annotated[
+    str,
+    AfterValidator(_reachable),
+    Expected(
+        "a relative path without '.', empty parts or a '/' at the end; '..' only to begin"
+    ),
 ]
 SourceText = Annotated[
     str,
@@ -155,7 +171,7 @@ PackageName = Annotated[
 Text = Annotated[
     str,
     StringConstraints(min_length=1, pattern=r"^[^\x00-\x1f\x7f]*$"),
-    Expected("text that is not empty and has no control characters"),
+    Expected("text in quotes, not empty, without control characters"),
 ]
 EnvName = Annotated[
     str,
@@ -168,7 +184,7 @@ EnvText = Annotated[
     Expected("text in quotes, without NUL characters"),
 ]
 Environment = Annotated[dict[EnvName, EnvText], AfterValidator(sorted_table)]
-Port = Annotated[int, Field(ge=1, le=65_535), Expected("a port: a whole number from 1 to 65535")]
+Port = Annotated[int, Field(ge=1, le=65_535), Expected("a port, a whole number from 1 to 65535")]
 Positive = Annotated[int, Field(ge=1), Expected("a whole number from 1 on")]
 Deadline = Annotated[
     int, Field(ge=1, le=86_400), Expected("whole seconds, from 1 to 86400 (one day)")
