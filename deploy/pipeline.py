@@ -2,161 +2,199 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
+from builder.edges.files import read_manifest
+from builder.edges.layout import LayoutSource
+from builder.lockfile import lock_digest, lock_text
+from builder.pipeline import build, check_lock
+from deploy.actions import PullImage
+from deploy.apply import apply
+from deploy.confirm import Limits
+from deploy.edges.blobserver import Offer
+from deploy.edges.node import RemoteNode, Supplies
+from deploy.errors import PreflightError
+from deploy.interrupts import Interrupts
+from deploy.plan import make_plan
+from deploy.preflight import preflight
+from deploy.reports import (
+    DeployReport,
+    LogsReport,
+    NodeStatus,
+    PlanReport,
+    RankLog,
+    StatusReport,
+    StopReport,
+)
+from deploy.together import together
+from deploy.wanted import wanted as wanted_of
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from builder.digest import JsonValue
+    from builder.edges.files import LoadedManifest
+    from builder.manifest import Node
     from builder.progress import Progress
     from deploy.actions import Plan
-    from deploy.state import ContainerFacts, EngineFacts
+    from deploy.state import NodeState
+    from deploy.wanted import Wanted
 
-
-@dataclass(frozen=True, slots=True)
-class PlanReport:
-    """What `deploy` would do, and why."""
-
-    cluster: str
-    plan: Plan
-
-    @property
-    def up_to_date(self) -> bool:
-        """Whether `deploy` would change nothing."""
-        return not self.plan.actions
-
-    def text(self) -> str:
-        """The plan as lines of plain text, node by node."""
-        raise NotImplementedError
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """The plan as a JSON object."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class DeployReport:
-    """What a deploy did; `sent_bytes` is what each node fetched: model files and image layers."""
-
-    cluster: str
-    generation: int
-    plan: Plan
-    sent_bytes: tuple[tuple[str, int], ...]
-    answer: str
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything was done."""
-        return bool(self.plan.actions)
-
-    def text(self) -> str:
-        """What was done as lines of plain text."""
-        raise NotImplementedError
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """What was done as a JSON object."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
-    """What runs on one node."""
-
-    node: str
-    engine: EngineFacts
-    containers: tuple[ContainerFacts, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StatusReport:
-    """What runs on all nodes, and whether it is what the lock says."""
-
-    cluster: str
-    nodes: tuple[NodeStatus, ...]
-    plan: Plan
-
-    @property
-    def up_to_date(self) -> bool:
-        """Whether every rank of the locked pair runs and was confirmed."""
-        return not self.plan.actions
-
-    def text(self) -> str:
-        """The status as lines of plain text."""
-        raise NotImplementedError
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """The status as a JSON object."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class StopReport:
-    """The containers that were removed, as (node, container name); images stay."""
-
-    cluster: str
-    removed: tuple[tuple[str, str], ...]
-
-    def text(self) -> str:
-        """What was removed as lines of plain text."""
-        raise NotImplementedError
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """What was removed as a JSON object."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class RankLog:
-    """The end of one container's log, as it was written."""
-
-    node: str
-    container: str
-    rank: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class LogsReport:
-    """The end of every container's log, head first."""
-
-    cluster: str
-    logs: tuple[RankLog, ...]
-
-    def text(self) -> str:
-        """The logs, each under a line that names node, rank and container."""
-        raise NotImplementedError
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """The logs as a JSON object."""
-        raise NotImplementedError
+    Nodes = Mapping[str, RemoteNode]
 
 
 def plan(file: Path) -> PlanReport:
-    """What deploy would do on each node, changing nothing; PreflightError if a node cannot."""
-    raise NotImplementedError
+    """What deploy would do on each node, changing nothing; PreflightError if a node is unfit."""
+    loaded, wanted = _wanted(file)
+    with _connected(loaded) as nodes:
+        return PlanReport(wanted.manifest.name, _planned(wanted, _observed(wanted, nodes)))
 
 
 def deploy(file: Path, progress: Progress) -> DeployReport:
     """Bring the locked image and model to every node, switch to it, and see it answer.
 
     `file` is the manifest; lockfile.json and .sparklock/ lie beside it. On any failure, and when
-    interrupted, everything this call made is removed and the old pair started again; the error
-    says what was restored.
+    interrupted, everything this call made is removed and the old pair runs; DeployFailedError says
+    what was restored. A second deploy of the same lock changes nothing.
     """
-    raise NotImplementedError
+    loaded, wanted = _wanted(file)
+    with Interrupts() as interrupts, _connected(loaded) as nodes, _guarded(nodes):
+        progress.stage("look at the nodes")
+        todo = _planned(wanted, _observed(wanted, nodes))
+        together({name: partial(node.remember_model, progress) for name, node in nodes.items()})
+        _supply(file, loaded, todo, nodes, progress)
+        serve = wanted.manifest.serve
+        limits = Limits(serve.start_timeout_s, serve.completion_timeout_s)
+        applied = apply(todo, nodes, limits, progress, interrupts)
+    return DeployReport(
+        cluster=wanted.manifest.name,
+        generation=todo.generation,
+        plan=todo,
+        sent_bytes=tuple(applied.sent_bytes.items()),
+        answer=applied.answer,
+    )
 
 
 def status(file: Path) -> StatusReport:
     """What runs on each node now, compared with the lock."""
-    raise NotImplementedError
+    loaded, wanted = _wanted(file)
+    with _connected(loaded) as nodes:
+        states = _observed(wanted, nodes)
+    return StatusReport(
+        cluster=wanted.manifest.name,
+        nodes=tuple(NodeStatus(s.node, s.engine, s.containers) for s in states.values()),
+        plan=make_plan(wanted, states),
+    )
 
 
 def stop(file: Path) -> StopReport:
     """Stop and remove every container of this cluster; images and model stay."""
-    raise NotImplementedError
+    loaded = read_manifest(file)
+    with _connected(loaded) as nodes, _guarded(nodes):
+        removed = together({name: partial(_remove_all, node) for name, node in nodes.items()})
+    pairs = ((node, container) for node, names in removed.items() for container in names)
+    return StopReport(loaded.manifest.name, tuple(pairs))
 
 
 def logs(file: Path, *, tail: int) -> LogsReport:
     """The last `tail` lines of every rank's log."""
-    raise NotImplementedError
+    loaded = read_manifest(file)
+    with _connected(loaded) as nodes:
+        found = together({name: partial(_logs, node, name, tail) for name, node in nodes.items()})
+    every = [log for of_node in found.values() for log in of_node]
+    every.sort(key=lambda log: log[0])
+    return LogsReport(loaded.manifest.name, tuple(log for _, log in every))
+
+
+def _wanted(file: Path) -> tuple[LoadedManifest, Wanted]:
+    """The manifest and what its lock, which has to be current, wants of the nodes."""
+    loaded = read_manifest(file)
+    lock = check_lock(file).lock
+    return loaded, wanted_of(loaded.manifest, lock, lock_digest(lock_text(lock)))
+
+
+@contextmanager
+def _connected(loaded: LoadedManifest) -> Iterator[Nodes]:
+    """Every node in reach, in the manifest's order; or none, when one cannot be reached."""
+    manifest = loaded.manifest
+    config = None if manifest.ssh.config is None else loaded.folder / manifest.ssh.config
+    opened: dict[str, RemoteNode] = {}
+
+    def reach(node: Node) -> None:
+        opened[node.name] = RemoteNode(manifest, node, config)
+
+    try:
+        together({node.name: partial(reach, node) for node in manifest.nodes})
+        yield {node.name: opened[node.name] for node in manifest.nodes}
+    finally:
+        together({name: node.close for name, node in opened.items()})
+
+
+@contextmanager
+def _guarded(nodes: Nodes) -> Iterator[None]:
+    """No other deploy on any node, as long as this one lasts or lives."""
+    with ExitStack() as stack:
+        for node in nodes.values():
+            stack.enter_context(node.guard())
+        yield
+
+
+def _observed(wanted: Wanted, nodes: Nodes) -> dict[str, NodeState]:
+    return together({name: partial(node.observe, wanted) for name, node in nodes.items()})
+
+
+def _planned(wanted: Wanted, states: Mapping[str, NodeState]) -> Plan:
+    findings = preflight(wanted, states)
+    if findings:
+        raise PreflightError(findings)
+    return make_plan(wanted, states)
+
+
+def _supply(
+    file: Path, loaded: LoadedManifest, todo: Plan, nodes: Nodes, progress: Progress
+) -> None:
+    """Let the nodes fetch what the plan brings them; the image is built if the store lacks it."""
+    fetches_image = any(isinstance(action, PullImage) for action in todo.actions)
+    offer = _offer(file, progress) if fetches_image else None
+    model = loaded.manifest.model.files
+    folder = None if model is None else loaded.folder / model
+    for node in nodes.values():
+        node.supplies = Supplies(offer, folder)
+
+
+def _offer(file: Path, progress: Progress) -> Offer:
+    """The locked image as the blob server offers it: our blobs from the store, else the base's."""
+    built = build(file, progress, locked=True)
+    image = built.image
+    places = [built.store.path]
+    if isinstance(built.base, LayoutSource):
+        places.append(built.base.path)
+    layers = (layer.descriptor.digest for layer in image.layers)
+    return Offer(
+        manifest=image.manifest.raw,
+        manifest_digest=image.manifest.descriptor.digest,
+        media_type=image.manifest.descriptor.media_type,
+        blobs=frozenset((image.config.digest, *layers)),
+        places=places,
+    )
+
+
+def _remove_all(node: RemoteNode) -> list[str]:
+    names = [container.name for container in node.containers()]
+    for name in names:
+        node.stop(name)
+        node.remove(name)
+    return names
+
+
+def _logs(node: RemoteNode, name: str, tail: int) -> list[tuple[tuple[int, int], RankLog]]:
+    """The logs of one node, each with what it is sorted by: generation and rank."""
+    return [
+        (
+            (item.generation, item.rank),
+            RankLog(name, item.name, item.rank, node.log(item.name, tail)),
+        )
+        for item in node.containers()
+    ]

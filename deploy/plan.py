@@ -52,7 +52,8 @@ def make_plan(wanted: Wanted, states: Mapping[str, NodeState]) -> Plan:
 
     Applied to the observed state it gives the wanted one, and planning again gives nothing.
     """
-    placed = [_Placed(name, facts) for name in sorted(states) for facts in states[name].containers]
+    placed = [_Placed(name, facts) for name in states for facts in states[name].containers]
+    placed.sort(key=lambda item: (item.node, item.facts.name))
     models = {spec.node: missing_model(wanted, states[spec.node]) for spec in wanted.specs}
     serving = _serving(wanted, placed)
     if not serving or any(models.values()):

@@ -73,7 +73,7 @@ class BlobServer:
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes of blobs sent so far; headers and manifests not counted."""
+        """Bytes of blobs sent so far, or on their way; headers and manifests not counted."""
         return self._sent_bytes
 
     @property
@@ -186,13 +186,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_file(self, file: IO[bytes], begin: int, end: int) -> None:
         self.wfile.flush()
         while begin < end:
-            sent = self.connection.sendfile(file, begin, min(SLICE_BYTES, end - begin))
-            if not sent:
+            size_bytes = min(SLICE_BYTES, end - begin)
+            # Counted before they go: whoever has them may ask for the count at once.
+            self.registry.sent(size_bytes)
+            if self.connection.sendfile(file, begin, size_bytes) < size_bytes:
                 # Shorter than it was a moment ago: cut the connection, the client must not wait.
                 self.close_connection = True
                 return
-            begin += sent
-            self.registry.sent(sent)
+            begin += size_bytes
 
     def _send(self, body: bytes, headers: Mapping[str, str], *, with_body: bool) -> None:
         self.send_response(HTTPStatus.OK)

@@ -69,8 +69,8 @@ class Engine:
             diff_ids=tuple((found.get("RootFS") or {}).get("Layers") or ()),
         )
 
-    def pull(self, repository: str, digest: str, told: Callable[[], None]) -> None:
-        """Fetch an image by digest; `told` is called at every line of the engine's progress.
+    def pull(self, repository: str, digest: str, stopped: Callable[[], bool]) -> None:
+        """Fetch an image by digest; DeployInterruptedError when `stopped` says so on the way.
 
         Failures come as lines inside a successful answer, in `error`, `errorDetail` or both.
         """
@@ -82,7 +82,8 @@ class Engine:
                 problem = _problem_in(line)
                 if problem:
                     raise errors.EngineError(self.node, call, problem)
-                told()
+                if stopped():
+                    raise errors.DeployInterruptedError
 
     def tag(self, image: str, reference: str) -> None:
         """Give an image another name; `image` is a name or an id."""

@@ -36,6 +36,8 @@ CALL_S: Final = 60
 
 BUSY_STATUS: Final = 75
 SSH_FAILED: Final = 255
+LISTENING: Final = "00010000"
+"""The flags of a listening socket in /proc/net/unix (__SO_ACCEPTCON)."""
 
 MASTER_OPTIONS: Final = (
     "BatchMode=yes",
@@ -246,15 +248,27 @@ class NodeConnection:
         finally:
             self._ask_master("cancel", "-R", route)
 
+    def forwards_forbidden(self) -> bool:
+        """Whether sshd has refused to connect a forwarded port; it tells only when one is used."""
+        return "administratively prohibited" in self._said()
+
     def socket_problem(self, path: str) -> NodeError:
-        """Why nothing answers on a forwarded socket, asked on the node itself."""
-        if "administratively prohibited" in self._said():
-            return errors.ForwardingForbiddenError(self.node, self.destination.ssh, self._said())
+        """Why nothing answers on a forwarded socket, asked on the node itself.
+
+        sshd says the same of a forbidden, a missing and a dead socket; the node's kernel does not.
+        """
         if self.run(("test", "-S", path), ok=(0, 1)).status:
             return errors.EngineSocketMissingError(self.node, found=path)
         if self.run(("test", "-w", path), ok=(0, 1)).status:
             return errors.EngineSocketDeniedError(self.node, found=path)
+        sockets = self.run(("cat", "/proc/net/unix")).stdout.decode(errors="replace")
+        if listens(sockets, path):
+            return self.forbidden()
         return errors.EngineStoppedError(self.node, found=path)
+
+    def forbidden(self) -> errors.ForwardingForbiddenError:
+        """That sshd forbids forwarding, in its own words."""
+        return errors.ForwardingForbiddenError(self.node, self.destination.ssh, self._said())
 
     def _forward_local(self, target: str) -> Path:
         self._forwards += 1
@@ -329,6 +343,20 @@ class NodeConnection:
     def _said(self) -> str:
         """The end of what the master wrote to stderr."""
         return _end((self._folder / "stderr").read_bytes())
+
+
+def listens(sockets: str, path: str) -> bool:
+    """Whether /proc/net/unix shows a listening socket at a path; /var/run is a link to /run."""
+    for line in sockets.splitlines():
+        fields = line.split(maxsplit=7)
+        named = len(fields) > 7 and _without_link(fields[7]) == _without_link(path)  # noqa: PLR2004
+        if named and fields[3] == LISTENING:
+            return True
+    return False
+
+
+def _without_link(path: str) -> str:
+    return path.removeprefix("/var") if path.startswith("/var/run/") else path
 
 
 def _environment() -> dict[str, str]:

@@ -1,0 +1,206 @@
+"""What the verbs of deploy/ come to: values that a person and a script can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deploy.actions import size_text
+from deploy.launch import TRIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from builder.digest import JsonValue
+    from deploy.actions import Plan
+    from deploy.state import ContainerFacts, EngineFacts
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """What `deploy` would do, and why."""
+
+    cluster: str
+    plan: Plan
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether `deploy` would change nothing."""
+        return self.plan.up_to_date
+
+    def text(self) -> str:
+        """The plan as lines of plain text, phase by phase."""
+        return f"{self.cluster}: {self.plan.text()}"
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The plan as a JSON object."""
+        return {"cluster": self.cluster, **self.plan.as_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class DeployReport:
+    """What a deploy did; `sent_bytes` is what each node fetched, `answer` the completion.
+
+    `answer` is empty when the pair that serves was confirmed by an earlier deploy.
+    """
+
+    cluster: str
+    generation: int
+    plan: Plan
+    sent_bytes: tuple[tuple[str, int], ...]
+    answer: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was done."""
+        return not self.plan.up_to_date
+
+    def text(self) -> str:
+        """What was done as lines of plain text."""
+        if not self.changed:
+            return f"{self.cluster}: {self.plan.text()}; nothing was changed"
+        sent = ", ".join(f"{size_text(size)} to {node}" for node, size in self.sent_bytes)
+        lines = [f"{self.cluster}: generation {self.generation} serves", f"  sent    {sent}"]
+        if self.answer:
+            lines.append(f"  answer  {self.answer.strip()!r}")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """What was done as a JSON object."""
+        return {
+            "cluster": self.cluster,
+            "changed": self.changed,
+            "generation": self.generation,
+            "sent_bytes": dict(self.sent_bytes),
+            "answer": self.answer,
+            "plan": self.plan.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """What runs on one node."""
+
+    node: str
+    engine: EngineFacts
+    containers: tuple[ContainerFacts, ...]
+
+    def lines(self) -> Iterator[str]:
+        """The node and its containers as lines of plain text."""
+        engine = self.engine
+        yield f"{self.node}  Docker {engine.version}, {engine.store.value}, {engine.platform}"
+        for item in self.containers:
+            state = "runs" if item.running else f"stopped, exit code {item.exit_code}"
+            trial = ", not confirmed" if item.name.endswith(TRIAL) else ""
+            yield f"  rank {item.rank}  {item.name}  {state}{trial}"
+        if not self.containers:
+            yield "  no container of this cluster"
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The node and its containers as a JSON object."""
+        return {
+            "node": self.node,
+            "engine": {
+                "version": self.engine.version,
+                "store": self.engine.store.value,
+                "platform": self.engine.platform,
+            },
+            "containers": [_container(item) for item in self.containers],
+        }
+
+
+def _container(item: ContainerFacts) -> dict[str, JsonValue]:
+    return {
+        "name": item.name,
+        "rank": item.rank,
+        "generation": item.generation,
+        "running": item.running,
+        "confirmed": not item.name.endswith(TRIAL),
+        "exit_code": None if item.running else item.exit_code,
+        "image": item.image_id,
+        "lock_digest": item.lock_digest,
+        "spec_digest": item.spec_digest,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """What runs on all nodes, and whether it is what the lock says."""
+
+    cluster: str
+    nodes: tuple[NodeStatus, ...]
+    plan: Plan
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether every rank of the locked pair runs and was confirmed."""
+        return self.plan.up_to_date
+
+    def text(self) -> str:
+        """The status as lines of plain text."""
+        lines = [line for node in self.nodes for line in node.lines()]
+        verdict = self.plan.text() if self.up_to_date else "not as locked; inv plan says why"
+        return "\n".join([*lines, f"{self.cluster}: {verdict}"])
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The status as a JSON object."""
+        return {
+            "cluster": self.cluster,
+            "up_to_date": self.up_to_date,
+            "nodes": [node.as_json() for node in self.nodes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StopReport:
+    """The containers that were removed, as (node, container name); images stay."""
+
+    cluster: str
+    removed: tuple[tuple[str, str], ...]
+
+    def text(self) -> str:
+        """What was removed as lines of plain text."""
+        if not self.removed:
+            return f"{self.cluster}: nothing was deployed"
+        lines = [f"  {node}  {name}" for node, name in self.removed]
+        return "\n".join([f"{self.cluster}: removed, images and model files stay", *lines])
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """What was removed as a JSON object."""
+        removed = [{"node": node, "container": name} for node, name in self.removed]
+        return {"cluster": self.cluster, "removed": removed}
+
+
+@dataclass(frozen=True, slots=True)
+class RankLog:
+    """The end of one container's log, as it was written."""
+
+    node: str
+    container: str
+    rank: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogsReport:
+    """The end of every container's log, by generation, head first."""
+
+    cluster: str
+    logs: tuple[RankLog, ...]
+
+    def text(self) -> str:
+        """The logs, each under a line that names node, rank and container."""
+        if not self.logs:
+            return f"{self.cluster}: nothing is deployed"
+        return "\n".join(
+            f"==> {log.node}, rank {log.rank}, {log.container}\n{log.text.rstrip()}"
+            for log in self.logs
+        )
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The logs as a JSON object."""
+        logs: list[JsonValue] = [
+            {"node": log.node, "container": log.container, "rank": log.rank, "text": log.text}
+            for log in self.logs
+        ]
+        return {"cluster": self.cluster, "logs": logs}

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from builder.digest import digest_bytes
+from deploy.actions import (
+    AcceptContainer,
+    Confirm,
+    CreateContainer,
+    Phase,
+    PlaceModel,
+    PullImage,
+    RemoveContainer,
+    SendModel,
+    StartContainer,
+    StopContainer,
+    TagImage,
+    size_text,
+)
+from deploy.plan import make_plan
+from tests.unit.deploy.clusters import (
+    MODEL,
+    container,
+    empty,
+    image_facts,
+    model_facts,
+    serving,
+    wanted,
+)
+
+if TYPE_CHECKING:
+    from deploy.actions import AnyAction, Plan
+    from deploy.state import ContainerFacts, NodeState
+
+GOAL = wanted()
+A, B = "spark-a", "spark-b"
+
+
+def phases(plan: Plan) -> list[Phase]:
+    return [step.phase for step in plan.steps]
+
+
+def names(plan: Plan, kind: type[AnyAction]) -> list[tuple[str, str]]:
+    found = [action for action in plan.actions if isinstance(action, kind)]
+    return [(action.node, getattr(action, "name", "")) for action in found]
+
+
+def with_containers(
+    states: dict[str, NodeState], **containers: tuple[ContainerFacts, ...]
+) -> dict[str, NodeState]:
+    named = {"spark-" + key: value for key, value in containers.items()}
+    return {
+        name: replace(state, containers=named.get(name, state.containers))
+        for name, state in states.items()
+    }
+
+
+def test_on_fresh_nodes_everything_is_brought_and_workers_start_before_the_head() -> None:
+    plan = make_plan(GOAL, empty(GOAL))
+    assert phases(plan) == [
+        Phase.PREPARE,
+        Phase.CREATE,
+        Phase.PLACE,
+        Phase.START_WORKERS,
+        Phase.START_HEAD,
+        Phase.CONFIRM,
+        Phase.ACCEPT,
+        Phase.REMOVE,
+    ]
+    assert names(plan, StartContainer) == [
+        (B, "sparklock-pair-g1-r1.trial"),
+        (A, "sparklock-pair-g1-r0.trial"),
+    ]
+    assert {type(action) for action in plan.steps[0].actions} == {SendModel, PullImage}
+    assert plan.restore == ()
+    assert {action.reason for action in plan.steps[1].actions} == {"nothing is deployed yet"}
+
+
+def test_nodes_that_are_as_wanted_need_nothing() -> None:
+    plan = make_plan(GOAL, serving(GOAL, generation=4))
+    assert plan.up_to_date
+    assert plan.generation == 4
+    assert "up to date" in plan.text()
+
+
+def test_a_containerd_store_names_the_same_image_by_its_manifest() -> None:
+    states = serving(GOAL)
+    image = replace(image_facts(GOAL), engine_id=GOAL.image.manifest_digest)
+    other = container(GOAL, 1, image_id=GOAL.image.manifest_digest)
+    states[B] = replace(states[B], image=image, containers=(other,))
+    assert make_plan(GOAL, states).up_to_date
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"lock_digest": digest_bytes(b"other")}, "the lock is another one"),
+        ({"spec_digest": digest_bytes(b"other")}, "the container's settings differ"),
+        ({"image_id": digest_bytes(b"other")}, "the image is another one"),
+        ({"running": False, "exit_code": 137}, "rank 1 on spark-b has stopped, exit code 137"),
+        ({"rank": 0}, "the container's settings differ"),
+    ],
+)
+def test_one_rank_that_is_not_as_wanted_replaces_both(
+    change: dict[str, object], reason: str
+) -> None:
+    facts = replace(container(GOAL, 1), **change)  # type: ignore[arg-type]
+    plan = make_plan(GOAL, with_containers(serving(GOAL), b=(facts,)))
+    created = [action for action in plan.actions if isinstance(action, CreateContainer)]
+    assert [action.name for action in created] == [
+        "sparklock-pair-g2-r0.trial",
+        "sparklock-pair-g2-r1.trial",
+    ]
+    assert {action.reason for action in created} == {reason}
+    assert {node for node, _ in names(plan, RemoveContainer)} == {A, B}
+
+
+def test_a_rank_that_is_gone_is_a_reason_to_replace_both() -> None:
+    plan = make_plan(GOAL, with_containers(serving(GOAL), b=()))
+    assert names(plan, StopContainer) == [(A, "sparklock-pair-g1-r0")]
+    assert any(a.reason == "spark-b has no rank" for a in plan.actions)
+
+
+def test_what_ran_is_restored_and_what_did_not_is_not() -> None:
+    stopped = with_containers(serving(GOAL), a=(container(GOAL, 0, running=False, exit_code=1),))
+    assert make_plan(GOAL, stopped).restore == ((B, "sparklock-pair-g1-r1"),)
+    changed = make_plan(wanted(image="new"), serving(GOAL))
+    assert changed.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+
+
+def test_old_containers_are_stopped_only_after_the_new_ones_exist_and_removed_last() -> None:
+    order = phases(make_plan(wanted(image="new"), serving(GOAL)))
+    assert order.index(Phase.CREATE) < order.index(Phase.STOP) < order.index(Phase.START_WORKERS)
+    assert order[-1] is Phase.REMOVE
+    assert order.index(Phase.CONFIRM) < order.index(Phase.ACCEPT) < order.index(Phase.REMOVE)
+
+
+def test_an_image_without_its_tag_is_tagged_and_not_pulled() -> None:
+    states = serving(GOAL)
+    states[A] = replace(states[A], image=None, untagged=image_facts(GOAL))
+    plan = make_plan(GOAL, states)
+    assert [type(action) for action in plan.actions] == [TagImage]
+    assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+
+
+def test_a_tag_on_another_image_is_moved() -> None:
+    states = empty(GOAL)
+    other = replace(image_facts(GOAL), engine_id=digest_bytes(b"x"))
+    states[A] = replace(states[A], image=other, untagged=image_facts(GOAL))
+    (tag,) = [a for a in make_plan(GOAL, states).actions if isinstance(a, TagImage)]
+    assert (tag.node, tag.reason) == (A, "the tag names another image")
+
+
+def test_equal_ids_with_other_layers_are_another_image() -> None:
+    states = serving(GOAL)
+    fake = replace(image_facts(GOAL), diff_ids=(digest_bytes(b"x"),))
+    states[B] = replace(states[B], image=fake)
+    assert [type(a) for a in make_plan(GOAL, states).actions] == [PullImage]
+
+
+def test_only_model_files_that_differ_are_sent_and_the_pair_is_replaced() -> None:
+    states = serving(GOAL)
+    damaged = replace(model_facts(GOAL)[0], digest=digest_bytes(b"other weights"))
+    states[B] = replace(states[B], model_files=(damaged, model_facts(GOAL)[1]))
+    plan = make_plan(GOAL, states)
+    (send,) = [action for action in plan.actions if isinstance(action, SendModel)]
+    (place,) = [action for action in plan.actions if isinstance(action, PlaceModel)]
+    assert (send.node, send.files, send.size_bytes) == (B, MODEL[:1], 7)
+    assert place.replaced == ("config.json",)
+    assert any(a.reason == "model files differ on spark-b" for a in plan.actions)
+
+
+def test_a_missing_model_file_replaces_none() -> None:
+    (place, _) = [a for a in make_plan(GOAL, empty(GOAL)).actions if isinstance(a, PlaceModel)]
+    assert place.replaced == ()
+
+
+def test_a_pair_on_trial_that_runs_as_wanted_is_confirmed_and_accepted() -> None:
+    old = wanted(image="old")
+    states = serving(GOAL, generation=2)
+    for rank, node in enumerate((A, B)):
+        trial = container(GOAL, rank, 2, name=f"sparklock-pair-g2-r{rank}.trial")
+        stopped = container(old, rank, 1, running=False)
+        states[node] = replace(states[node], containers=(stopped, trial))
+    plan = make_plan(GOAL, states)
+    assert phases(plan) == [Phase.CONFIRM, Phase.ACCEPT, Phase.REMOVE]
+    assert plan.generation == 2
+    assert plan.discard == tuple((n, f"sparklock-pair-g2-r{r}.trial") for r, n in enumerate((A, B)))
+    assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+    (confirm,) = [action for action in plan.actions if isinstance(action, Confirm)]
+    assert confirm.node == A
+
+
+def test_a_half_accepted_pair_was_confirmed_and_is_only_accepted() -> None:
+    states = serving(GOAL)
+    trial = container(GOAL, 1, name="sparklock-pair-g1-r1.trial")
+    plan = make_plan(GOAL, with_containers(states, b=(trial,)))
+    (accept,) = plan.actions
+    assert isinstance(accept, AcceptContainer)
+    assert accept.final_name == "sparklock-pair-g1-r1"
+
+
+def test_half_a_trial_is_cleared_first_and_what_it_had_stopped_is_restored_on_failure() -> None:
+    trial = container(GOAL, 1, 2, name="sparklock-pair-g2-r1.trial")
+    states = with_containers(
+        serving(GOAL),
+        a=(container(GOAL, 0, running=False),),
+        b=(container(GOAL, 1, running=False), trial),
+    )
+    plan = make_plan(GOAL, states)
+    assert phases(plan)[0] is Phase.CLEAR
+    assert plan.steps[0].actions == (
+        RemoveContainer(B, "an interrupted deploy left it", "sparklock-pair-g2-r1.trial"),
+    )
+    assert plan.generation == 3
+    assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+
+
+def test_leftovers_beside_a_serving_pair_are_only_removed() -> None:
+    old = container(wanted(image="old"), 0, 1, running=False)
+    states = with_containers(serving(GOAL, 2), a=(old, container(GOAL, 0, 2)))
+    plan = make_plan(GOAL, states)
+    assert [type(action) for action in plan.actions] == [RemoveContainer]
+
+
+def test_what_a_transfer_left_beside_a_serving_model_is_dropped() -> None:
+    states = serving(GOAL)
+    states[A] = replace(states[A], model_transfer=True)
+    assert phases(make_plan(GOAL, states)) == [Phase.REMOVE]
+
+
+def test_a_rank_on_the_wrong_node_is_no_rank() -> None:
+    states = with_containers(serving(GOAL), a=(container(GOAL, 1),), b=(container(GOAL, 0),))
+    assert len(names(make_plan(GOAL, states), CreateContainer)) == 2
+
+
+def test_containers_with_unreadable_labels_are_replaced_and_generations_begin_at_one() -> None:
+    broken = replace(container(GOAL, 0), rank=-1, generation=-1, lock_digest="", spec_digest="")
+    plan = make_plan(GOAL, with_containers(serving(GOAL), a=(broken,), b=()))
+    assert plan.generation == 1
+    assert (A, broken.name) in names(plan, RemoveContainer)
+
+
+def test_a_plan_is_printed_by_phase_with_reasons_and_as_json() -> None:
+    plan = make_plan(GOAL, empty(GOAL))
+    text = plan.text()
+    assert "send model: 2 files, 16 B" in text
+    assert f"pull image {GOAL.image.reference}" in text
+    assert "(nothing is deployed yet)" in text
+    document = plan.as_json()
+    assert document["up_to_date"] is False
+    steps = document["steps"]
+    assert isinstance(steps, list)
+    assert steps[0]["phase"] == "prepare"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (999_960, "1.0 MB"),
+        (125_100_000_000, "125.1 GB"),
+    ],
+)
+def test_sizes_are_told_in_powers_of_a_thousand(size: int, text: str) -> None:
+    assert size_text(size) == text
