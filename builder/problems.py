@@ -55,7 +55,7 @@ def loc_text(loc: Loc) -> str:
 
 def loc_of(text: str) -> Loc:
     """The place that `loc_text` writes so."""
-    parts = re.findall(r'\[(\d+)\]|("(?:[^"\\\\]|\\\\.)*")|([^.\[\]"]+)', text)
+    parts = re.findall(r'\[(\d+)\]|("(?:[^"\\]|\\.)*")|([^.\[\]"]+)', text)
     return tuple(
         int(number) if number else json.loads(quoted) if quoted else name
         for number, quoted, name in parts
