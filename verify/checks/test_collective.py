@@ -39,7 +39,7 @@ def test_rdma_carries(
     claim.settle(judge.rdma_carries(port, traffic, uses_rdma=expected.uses_rdma))
 
 
-def test_fabric_carries(
+def test_all_reduces_cross(
     claim: Claim, expected: ExpectedCluster, canary: Canary, node: ObservedNode
 ) -> None:
     """The node sent over its fabric what tensor parallelism needs for a completion."""
@@ -50,4 +50,4 @@ def test_fabric_carries(
         port.netdev: judge.traffic_of(port, canary.before[name], canary.after[name])
         for port in node.expected.ports
     }
-    claim.settle(judge.fabric_carries(traffic, judge.all_reduce_bytes(expected, shape, tokens)))
+    claim.settle(judge.all_reduces_cross(traffic, judge.all_reduce_bytes(expected, shape, tokens)))

@@ -106,7 +106,7 @@ def all_reduce_bytes(cluster: ExpectedCluster, shape: ModelShape, tokens: int) -
     return 2 * layers * shape.hidden * 2 * tokens // 2
 
 
-def fabric_carries(traffic: Mapping[str, Traffic], wanted_bytes: int) -> Verdict:
+def all_reduces_cross(traffic: Mapping[str, Traffic], wanted_bytes: int) -> Verdict:
     """Whether the node sent the all-reduces of a completion over its fabric, by RDMA or TCP.
 
     `traffic` is by netdev. This is what tells two ranks that share a model from one that has it

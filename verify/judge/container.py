@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from verify.parse import ContainerFacts
     from verify.processes import Inside, Process, ServeCommand
 
-_DEPLOY: Final = "inv deploy"
+_RENEW: Final = "inv stop, then inv deploy: all ranks are made anew from the manifest"
 
 
 def labels(node: ExpectedNode, container: ContainerFacts) -> Verdict:
@@ -52,8 +52,8 @@ def least_privilege(container: ContainerFacts) -> Verdict:
     """Whether the container is neither privileged nor in the node's process namespace."""
     return together(
         [
-            same("privileged", expected=False, found=container.privileged, remedy=_DEPLOY),
-            same("PID mode", expected="own", found=container.pid_mode or "own", remedy=_DEPLOY),
+            same("privileged", expected=False, found=container.privileged, remedy=_RENEW),
+            same("PID mode", expected="own", found=container.pid_mode or "own", remedy=_RENEW),
         ]
     )
 
@@ -63,7 +63,7 @@ def restart_policy(container: ContainerFacts) -> Verdict:
 
     A rank that comes back by itself meets a group that has gone on or broken up.
     """
-    return same("restart policy", expected="no", found=container.restart_policy, remedy=_DEPLOY)
+    return same("restart policy", expected="no", found=container.restart_policy, remedy=_RENEW)
 
 
 def entrypoint(expected: Sequence[str], container: ContainerFacts) -> Verdict:
@@ -72,7 +72,7 @@ def entrypoint(expected: Sequence[str], container: ContainerFacts) -> Verdict:
         "entrypoint",
         expected=" ".join(expected) or "none",
         found=" ".join(container.entrypoint) or "none",
-        remedy=_DEPLOY,
+        remedy=_RENEW,
     )
 
 
@@ -86,8 +86,8 @@ def locked_memory(inside: Inside, *, uses_rdma: bool) -> Verdict:
             f"locked memory of process {process.pid}",
             expected="unlimited",
             found=process.limits.get("locked memory", "unread"),
-            remedy="inv deploy: RDMA cannot register memory under a limit, and NCCL then takes "
-            "TCP without a word",
+            remedy=f"{_RENEW}; under a limit RDMA cannot register memory, and NCCL takes TCP "
+            "without a word",
         )
         for process, _ in served
     )
@@ -111,7 +111,7 @@ def _open_files(process: Process) -> Verdict:
         f"process {process.pid} may open too few files",
         f"at least {OPEN_FILES_AT_LEAST}",
         found,
-        _DEPLOY,
+        _RENEW,
     )
     return Verdict(
         evidence=(f"open files of process {process.pid}: {found}",),
@@ -129,7 +129,7 @@ def devices(expected: Sequence[str], inside: Inside) -> Verdict:
             evidence=(f"{path}: {kind}",),
             findings=()
             if kind in ("directory", "other")
-            else (Finding(f"{path} is missing inside the container", "a device", kind, _DEPLOY),),
+            else (Finding(f"{path} is missing inside the container", "a device", kind, _RENEW),),
         )
         for path, kind in kinds.items()
     )
@@ -144,14 +144,14 @@ def command(node: ExpectedNode, inside: Inside) -> Verdict:
 
 
 def _command(node: ExpectedNode, found: ServeCommand) -> Verdict:
-    parts = [same("model", expected=node.model, found=found.model, remedy=_DEPLOY)]
+    parts = [same("model", expected=node.model, found=found.model, remedy=_RENEW)]
     for key, value in sorted(node.flags.items()):
         parts.append(
             same(
                 f"--{key}",
                 expected=_flag_text(value),
                 found=_flag_text(found.flags.get(key)),
-                remedy="inv deploy",
+                remedy=_RENEW,
             )
         )
     return together(parts)
@@ -177,7 +177,7 @@ def commands_agree(inside: Mapping[str, Inside]) -> Verdict:
             f"the commands of {first} and {other} differ",
             f"on {first}: {' '.join(sorted(commands[first] - commands[other])) or 'nothing else'}",
             f"on {other}: {' '.join(sorted(commands[other] - commands[first])) or 'nothing else'}",
-            "inv deploy renders all ranks from one value; nothing else may start them",
+            _RENEW,
         )
         for other in others
         if commands[other] != commands[first]
@@ -208,6 +208,6 @@ def _no_server(inside: Inside) -> Verdict:
         "no process of the container is `vllm serve`",
         "one, started by the node script or the entrypoint",
         "; ".join(seen) or "no process",
-        "inv logs, then inv deploy",
+        f"inv logs; then {_RENEW}",
     )
     return Verdict(evidence=tuple(seen), findings=(finding,))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from verify.parse import ContainerFacts, EngineFacts
     from verify.processes import Inside
 
-_DEPLOY: Final = "inv build, then inv deploy: every node gets exactly the locked image"
+_RENEW: Final = "inv stop, then inv deploy: every node gets a new container of the locked image"
 _ABSENT: Final = PathFacts(kind="absent")
 
 
@@ -29,7 +29,7 @@ def identity(image: ExpectedImage, engine: EngineFacts, container: ContainerFact
         f"image of the running container, as the {store} names it",
         expected=image.manifest_digest if engine.containerd_store else image.config_digest,
         found=container.engine_id,
-        remedy=_DEPLOY,
+        remedy=_RENEW,
     )
 
 
@@ -46,7 +46,7 @@ def layers(image: ExpectedImage, diff_ids: Sequence[str]) -> Verdict:
         f"the image's layers differ from layer {place} on, counted from 0 at the bottom",
         f"{len(expected)} layers, there {_at(expected, place)}",
         f"{len(found)} layers, there {_at(found, place)}",
-        _DEPLOY,
+        _RENEW,
     )
     return Verdict(evidence=(f"{len(found)} diff_ids",), findings=(finding,))
 
@@ -64,8 +64,7 @@ def files(image: ExpectedImage, inside: Inside) -> Verdict:
             f"SHA-256 of {path}",
             expected=digest,
             found=_sha256(inside.paths.get(path, _ABSENT)),
-            remedy="inv deploy: a container whose files were changed is never repaired, it is "
-            "replaced",
+            remedy=_RENEW,
         )
         for path, digest in sorted(image.files.items())
     )
@@ -80,7 +79,7 @@ def stale_files(image: ExpectedImage, inside: Inside) -> Verdict:
     if not image.absent:
         return not_shown("the lock takes no file out of the base")
     return together(
-        same(path, expected="absent", found=_kind(inside.paths, path), remedy=_DEPLOY)
+        same(path, expected="absent", found=_kind(inside.paths, path), remedy=_RENEW)
         for path in image.absent
     )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from verify.processes import Inside
 
 _LOGS: Final = "inv logs, on every node"
+_RENEW: Final = "inv stop, then inv deploy: all ranks are made anew from the lock"
 _ERROR_LINE: Final = re.compile(
     r"(?:\([^)]*\) *)*(?:ERROR|CRITICAL)\b|.*Traceback \(most recent call last\)"
 )
@@ -27,7 +28,7 @@ def worker_titles(node: ExpectedNode, inside: Inside) -> Verdict:
         "vLLM processes",
         expected=" ".join(node.titles) or "none",
         found=" ".join(titles(inside.processes, node.title_prefix)) or "none",
-        remedy="inv logs, then inv deploy: every rank must run on its own node",
+        remedy=f"inv logs; then {_RENEW}",
     )
 
 
@@ -37,7 +38,7 @@ def version(expected: str, answer: Mapping[str, Any]) -> Verdict:
         "version the server answers",
         expected=expected,
         found=answer.get("version", "none"),
-        remedy="inv deploy",
+        remedy=_RENEW,
     )
 
 
@@ -48,7 +49,7 @@ def served_model(expected: str, answer: Mapping[str, Any]) -> Verdict:
         "the server does not list the model",
         expected,
         ", ".join(names) or "no model",
-        "inv deploy; the name is [serve] args served-model-name",
+        f"{_RENEW}; the name is [serve] args served-model-name",
     )
     return Verdict(
         evidence=(f"models: {', '.join(names) or 'none'}",),
@@ -108,7 +109,7 @@ def fingerprint(tensor_parallel: int, version: str, answer: Mapping[str, Any]) -
         "the server's fingerprint names another version or width",
         f"vllm-{version}-tp{tensor_parallel}-…",
         text,
-        "inv deploy",
+        _RENEW,
     )
     fits = text.startswith(f"vllm-{version}-") and f"-tp{tensor_parallel}-" in f"{text}-"
     return Verdict(evidence=(f"fingerprint: {text}",), findings=() if fits else (finding,))

@@ -111,15 +111,15 @@ def test_all_reduces_grow_with_tokens_and_are_shared_by_stages() -> None:
 
 def test_the_bytes_of_all_halves_count_whether_by_rdma_or_tcp() -> None:
     traffic = {"a": Traffic(300, 0, 100, 0), "b": Traffic(500, 0, 100, 0)}
-    assert judge.fabric_carries(traffic, 1000).holds
-    assert judge.fabric_carries(traffic, 1001).findings
+    assert judge.all_reduces_cross(traffic, 1000).holds
+    assert judge.all_reduces_cross(traffic, 1001).findings
 
 
 def test_a_server_that_sends_nothing_is_found() -> None:
     idle = {"a": Traffic(0, 0, 70, 70)}
-    (finding,) = judge.fabric_carries(idle, 18_000_000).findings
+    (finding,) = judge.all_reduces_cross(idle, 18_000_000).findings
     assert finding.found == "70 bytes"
 
 
 def test_without_tensor_parallelism_the_fabric_has_nothing_to_show() -> None:
-    assert judge.fabric_carries({}, 0).not_shown
+    assert judge.all_reduces_cross({}, 0).not_shown

@@ -1,0 +1,103 @@
+"""A deployed pair for the whole run, and the outcome of its checks."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from builder import pipeline as builder
+from builder.progress import Silent
+from deploy import pipeline as deployer
+from deploy.lab.control import LabNode
+from deploy.lab.lifecycle import lab_up
+from deploy.lab.manifest import lab_manifest
+from verify.report import Outcome, Report
+from verify.run import run_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from deploy.lab.lifecycle import LabState
+
+NOT_SHOWN_IN_THE_LAB = frozenset(
+    {
+        "collective.nccl_transport",
+        "collective.nccl_devices",
+        "collective.rdma_carries",
+        "container.devices",
+    }
+)
+"""The lab has no NCCL and no RDMA; container.locked_memory depends on the machine's limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The lab's two nodes with the embedded default deployed on them."""
+
+    manifest_path: Path
+    lab: LabState
+
+    def node(self, name: str) -> LabNode:
+        """Control over one node."""
+        return LabNode(self.lab.spec, name)
+
+    def verify(self, only: str | None = None) -> Report:
+        """The report of the checks."""
+        return run_checks(self.manifest_path, progress=Silent(), only=only)
+
+    def deploy(self) -> None:
+        """Nothing; the pair runs as locked again."""
+        deployer.deploy(self.manifest_path, Silent())
+
+    def container(self, name: str) -> str:
+        """The id of the container that runs on a node."""
+        return self.node(name).run(["docker", "ps", "--quiet"]).strip()
+
+    def inside(self, name: str, *argv: str) -> str:
+        """What a command printed inside a node's container."""
+        return self.node(name).run(["docker", "exec", self.container(name), *argv])
+
+
+def names(report: Report, *outcomes: Outcome) -> set[str]:
+    """The ids of the checks that ended so."""
+    return {item.check.id for item in report.checks if item.outcome in outcomes}
+
+
+def not_passed(report: Report) -> set[str]:
+    """The ids of the checks that failed or could not be judged."""
+    return names(report, Outcome.FAILED, Outcome.ERROR)
+
+
+@pytest.fixture(scope="session")
+def _deployed(lab: LabState, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    folder = tmp_path_factory.mktemp("pair")
+    root = lab.spec.root
+    shutil.copytree(root / "examples" / "lab", folder / "examples" / "lab")
+    (folder / "lab").symlink_to(lab.spec.path)
+    manifest_path = folder / "cluster.toml"
+    text = (root / "cluster.toml").read_text()
+    text = text.replace("completion_timeout_s = 20", "completion_timeout_s = 5")
+    manifest_path.write_text(lab_manifest(text, lab.spec, "lab/ssh_config"))
+    builder.lock(manifest_path, Silent())
+    return Pair(manifest_path, lab)
+
+
+@pytest.fixture
+def pair(_deployed: Pair) -> Pair:
+    """The pair, running as locked; what the last test broke of the nodes or the model is mended."""
+    lab_up(_deployed.lab.spec, Silent())
+    for node in _deployed.lab.nodes:
+        _deployed.node(node.name).restore_fabric()
+    _deployed.deploy()
+    return _deployed
+
+
+@pytest.fixture
+def disposable_pair(pair: Pair) -> Iterator[Pair]:
+    """The pair, for tests that change what is inside its containers, which deploy cannot see."""
+    yield pair
+    deployer.stop(pair.manifest_path)
