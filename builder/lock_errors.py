@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from builder.errors import LockError, Message
 from builder.problems import loc_text, value_text
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from builder.problems import Problem
 
-RESTORE: Final = "git restore lockfile.json, or make it again: inv lock"
+
+def _again(path: str) -> str:
+    return f"git restore {path}, or make it again: inv lock"
 
 
 class LockNotFoundError(LockError):
@@ -31,7 +33,7 @@ class LockNotFoundError(LockError):
                 what="there is no lock",
                 expected="the resolved state of the manifest beside it",
                 found="no such file",
-                remedy="inv lock, then commit lockfile.json",
+                remedy="inv lock, then commit the file",
             ),
         )
 
@@ -53,7 +55,7 @@ class LockUnreadableError(LockError):
                 what="the lock cannot be read",
                 expected="a readable text file",
                 found=self.reason,
-                remedy=RESTORE,
+                remedy=_again(self.path),
             ),
         )
 
@@ -97,7 +99,7 @@ class LockConflictError(LockError):
                 what="the lock holds an unfinished merge",
                 expected="the lock of one manifest",
                 found="conflict markers",
-                remedy="merge cluster.toml, git checkout --ours lockfile.json, inv lock",
+                remedy=f"merge the manifest; then git checkout --ours {self.path}, and inv lock",
             ),
         )
 
@@ -120,7 +122,7 @@ class LockNotJsonError(LockError):
                 what="the lock is not JSON",
                 expected="the text that inv lock writes",
                 found=self.problem,
-                remedy=RESTORE,
+                remedy=_again(self.path),
             ),
         )
 
@@ -135,16 +137,20 @@ class LockVersionError(LockError):
         self.found = found
 
     @property
+    def newer(self) -> bool:
+        """Whether a newer sparklock wrote the lock, which then must not be replaced."""
+        return type(self.found) is int and self.found > self.known
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         """One message; a newer format is refused, since its meaning cannot be guessed."""
-        newer = type(self.found) is int and self.found > self.known
         return (
             Message(
                 place=f"{self.path}: lock_version",
-                what="a newer sparklock wrote this lock" if newer else "this is no lock",
+                what="a newer sparklock wrote this lock" if self.newer else "this is no lock",
                 expected=str(self.known),
                 found="nothing" if self.found is None else value_text(self.found),
-                remedy="update sparklock" if newer else RESTORE,
+                remedy="update sparklock" if self.newer else _again(self.path),
             ),
         )
 
@@ -166,7 +172,7 @@ class LockInvalidError(LockError):
                 what=problem.what,
                 expected=problem.expected,
                 found=problem.found,
-                remedy=RESTORE,
+                remedy=_again(self.path),
             )
             for problem in self.problems
         )
@@ -189,8 +195,8 @@ class LockNotCanonicalError(LockError):
             Message(
                 place=f"{self.path}:{self.line}",
                 what="the lock was edited, or its line ends were changed",
-                expected=value_text(self.expected),
-                found=value_text(self.found),
-                remedy=RESTORE,
+                expected=self.expected,
+                found=self.found,
+                remedy=_again(self.path),
             ),
         )

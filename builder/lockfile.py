@@ -122,13 +122,14 @@ def parse_lock(text: bytes, *, place: str) -> Lock:
 def _document(text: bytes, place: str) -> object:
     try:
         document: object = json.loads(text.decode())
+        json.dumps(document, ensure_ascii=False).encode()  # refuses halves of surrogate pairs
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
         problem = f"byte 0x{text[error.start]:02x} at offset {error.start} is not UTF-8"
         raise LockNotJsonError(place, line, problem) from error
     except json.JSONDecodeError as error:
         raise LockNotJsonError(place, error.lineno, error.msg) from error
-    except (ValueError, RecursionError) as error:  # digits or nesting beyond Python's limits
+    except (ValueError, RecursionError) as error:  # beyond Python's limits, or no text
         raise LockNotJsonError(place, 1, type(error).__name__) from error
     return document
 
@@ -136,9 +137,20 @@ def _document(text: bytes, place: str) -> object:
 def _not_canonical(text: bytes, canonical: bytes, place: str) -> LockNotCanonicalError:
     """The error with the first line that is not as `lock_text` writes it."""
     found, expected = text.split(b"\n"), canonical.split(b"\n")
-    pairs = enumerate(itertools.zip_longest(expected, found, fillvalue=b""))
-    number, pair = next((number, pair) for number, pair in pairs if pair[0] != pair[1])
-    return LockNotCanonicalError(place, number + 1, pair[0].decode(), pair[1].decode())
+    pairs = enumerate(itertools.zip_longest(expected, found), start=1)
+    number, (wanted, there) = next(pair for pair in pairs if pair[1][0] != pair[1][1])
+    return LockNotCanonicalError(place, number, _line(wanted), _line(there))
+
+
+def _line(line: bytes | None) -> str:
+    """A line as an error shows it: short, and with its spaces visible."""
+    if line is None:
+        return "the end of the file"
+    shown = ascii(line.decode())
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+
+
+_SHOWN: Final = 100
 
 
 def staleness(lock: Lock, loaded: LoadedManifest) -> tuple[Difference, ...]:

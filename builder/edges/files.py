@@ -128,6 +128,7 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 def _replace(path: Path, data: bytes) -> None:
     """Write beside the file and rename, so that an interruption leaves the old one whole."""
+    path = Path(os.path.realpath(path))  # a rename onto a link would put a file in its place
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
