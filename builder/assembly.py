@@ -12,7 +12,7 @@ from builder.oci.select import image_of, parse_config, parse_manifest
 from builder.oci.tar import LazyContent, TarEntry, TarKind, file_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from builder.digest import Digest
     from builder.lock import Formats, LockedFile, LockedImage, LockedPick, LockedTable
@@ -27,8 +27,19 @@ class LostInputError(AssertionError):
 def inputs_digest(image: LockedImage, formats: Formats) -> Digest:
     """The digest of all that the image's bytes depend on, and of nothing else.
 
-    Where a file came from is left out: equal content keeps one image, whoever gave it.
+    Where a file came from is left out, and so is an edit that changes nothing or is followed by
+    another: equal content keeps one image, whoever gave it.
     """
+    edits = dict(edited_modules(image.tables, {pick.target for pick in image.picks}))
+    files = [
+        *(
+            [pick.target, pick.mode, pick.digest]
+            for pick in image.picks
+            if pick.target not in edits
+        ),
+        *([target, steps[0].mode, steps[-1].after] for target, steps in edits.items()),
+        *([file.target, file.mode, file.digest] for file in image.files),
+    ]
     return digest_bytes(
         canonical_json(
             {
@@ -37,11 +48,7 @@ def inputs_digest(image: LockedImage, formats: Formats) -> Digest:
                 "epoch": image.epoch,
                 "base": [image.base.manifest_digest, image.base.config_digest],
                 "dirs": [item.model_dump(mode="json") for item in image.base.dirs],
-                "files": [
-                    *([pick.target, pick.mode, pick.digest] for pick in image.picks),
-                    *([table.target, table.mode, table.after] for table in image.tables),
-                    *([file.target, file.mode, file.digest] for file in image.files),
-                ],
+                "files": sorted(files),
                 "whiteouts": list(image.whiteouts),
                 "changes": image.changes.model_dump(mode="json"),
             }
@@ -90,22 +97,30 @@ def _directories(image: LockedImage) -> Iterator[TarEntry]:
 
 
 def _files(image: LockedImage, blobs: Blobs) -> Iterator[TarEntry]:
-    edits = {table.target for table in image.tables}
-    grafted = {pick.target for pick in image.picks}
-    written: list[LockedPick | LockedFile] = [*image.picks, *image.files]
+    edits = dict(edited_modules(image.tables, {pick.target for pick in image.picks}))
+    picks = (pick for pick in image.picks if pick.target not in edits)
+    written: list[LockedPick | LockedFile] = [*picks, *image.files]
     for item in written:
-        if item.target in edits & grafted:
-            continue  # a grafted module whose table is edited is written once, edited
         content = LazyContent(item.size_bytes, _opener(blobs, item.digest))
         yield _file(image, item.target, item.mode, content)
-    for target, steps in steps_by_target(image.tables):
-        data = edited(steps, blobs)
-        if digest_bytes(data) != steps[0].before or target in grafted:
-            yield _file(image, target, steps[0].mode, data)
+    for target, steps in edits.items():
+        yield _file(image, target, steps[0].mode, edited(steps, blobs))
+
+
+def edited_modules(
+    tables: Iterable[LockedTable], grafted: Container[str]
+) -> Iterator[tuple[str, list[LockedTable]]]:
+    """The modules that are written with their edits: those that change, and `grafted` ones.
+
+    A grafted module is written in any case, and once.
+    """
+    for target, steps in steps_by_target(tables):
+        if target in grafted or steps[0].before != steps[-1].after:
+            yield target, steps
 
 
 def steps_by_target(tables: Iterable[LockedTable]) -> Iterator[tuple[str, list[LockedTable]]]:
-    """Each edited module's absolute path with its edits in order; the tables are sorted by it."""
+    """Each module's absolute path with its edits in order; the tables are sorted by it."""
     for target, steps in groupby(tables, key=lambda table: table.target):
         yield target, list(steps)
 

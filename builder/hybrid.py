@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from builder.assembly import edited, steps_by_target
+from builder.assembly import edited, edited_modules, steps_by_target
 from builder.digest import digest_bytes
 from builder.errors import BuildError, Message
 from builder.graft.closure import ClosureInputs, OurFile, check_closure
@@ -28,15 +28,16 @@ from builder.lock import (
 )
 from builder.oci.assemble import epoch_of, parent_dirs, resolve_destination, stale_pyc
 from builder.oci.model import Platform
+from builder.oci.tree import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from builder.digest import Digest
-    from builder.manifest import ClusterManifest, Source
+    from builder.manifest import ClusterManifest, Register, Source
     from builder.oci.select import Selected
     from builder.oci.tar import TarEntry
-    from builder.oci.tree import ImageTree
+    from builder.oci.tree import Entry, ImageTree
     from builder.sources import Blobs
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -69,12 +70,13 @@ class ReadImage:
 
 
 class MissingModuleError(BuildError):
-    """A module whose table is to be edited is not in the base, or is no regular file."""
+    """A module whose table is to be edited cannot be read from the base."""
 
-    def __init__(self, place: str, path: str) -> None:
+    def __init__(self, place: str, path: str, found: str) -> None:
         super().__init__()
         self.place = place
         self.path = path
+        self.found = found
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -84,7 +86,7 @@ class MissingModuleError(BuildError):
                 place=self.place,
                 what="the module to edit is not in the base",
                 expected=f"a regular file /{self.path}",
-                found="nothing of that name, or not a regular file",
+                found=self.found,
                 remedy="correct `file`, which is relative to the package, or use another base",
             ),
         )
@@ -119,7 +121,7 @@ class Hybrid:
         targets = [
             *(item.target for item in picks),
             *(item.target for item in files),
-            *(path.lstrip("/") for path in _changed(tables)),
+            *(target.lstrip("/") for target, _ in edited_modules(tables, ())),
         ]
         hidden = stale_pyc(self._base.tree, targets)
         dirs = parent_dirs(self._base.tree, (*targets, *hidden), epoch=epoch)
@@ -159,15 +161,12 @@ class Hybrid:
 
         A module that is grafted too is edited as the donor has it.
         """
-        grafted = {item.target: item.content for item in picks}
+        grafted = {item.target: item for item in picks}
         data: dict[str, bytes] = {}
         found: list[LockedTable] = []
         for index, register in enumerate(self._section.registers):
-            path = self._base.tree.resolve(self._root(register.package).file(register.file))
-            entry = self._base.tree.get(path)
-            content = grafted.get(path) or (entry.content if entry else None)
-            if content is None:
-                raise MissingModuleError(self._wanted.place(f"image.register[{index}]"), path)
+            place = self._wanted.place(f"image.register[{index}]")
+            path, mode, content = self._module(register, grafted, place)
             before = data[path] if path in data else self._blobs.read(content)
             edit = edit_table(
                 before, register.entries, table=register.table, place=f"image: /{path}"
@@ -177,7 +176,7 @@ class Hybrid:
                 LockedTable(
                     target=f"/{path}",
                     table=register.table,
-                    mode=_mode(entry.mode if entry else 0o644),
+                    mode=_mode(mode),
                     before=digest_bytes(before),
                     after=digest_bytes(edit.after),
                     entries=tuple(
@@ -187,6 +186,24 @@ class Hybrid:
                 )
             )
         return tuple(sorted(found, key=lambda table: table.target))
+
+    def _module(
+        self, register: Register, grafted: Mapping[str, Pick], place: str
+    ) -> tuple[str, int, Digest]:
+        """Tree path, mode and content of a module before its edits: grafted, else the base's.
+
+        It will be root's, so its mode is normal, whatever the base's owner kept to himself.
+        """
+        asked = resolve_destination(
+            self._base.tree, self._root(register.package).file(register.file)
+        )
+        path = asked if asked in grafted else self._base.tree.resolve(asked)
+        if path in grafted:
+            return path, grafted[path].mode, grafted[path].content
+        entry = self._base.tree.get(path)
+        if entry is None or entry.kind is not Kind.FILE or entry.content is None:
+            raise MissingModuleError(place, path, _found(entry))
+        return path, 0o755 if entry.mode & 0o111 else 0o644, entry.content
 
     def _files(self) -> tuple[_OwnFile, ...]:
         found = [
@@ -279,11 +296,10 @@ class _OwnFile:
         )
 
 
-def _changed(tables: tuple[LockedTable, ...]) -> tuple[str, ...]:
-    """The modules that the edits change, by absolute path."""
-    return tuple(
-        target for target, steps in steps_by_target(tables) if steps[0].before != steps[-1].after
-    )
+def _found(entry: Entry | None) -> str:
+    if entry is None:
+        return "nothing of that name"
+    return f"a {entry.kind.value}" + (" outside of the package" if entry.kind is Kind.FILE else "")
 
 
 def _mode(mode: int) -> str:

@@ -201,8 +201,9 @@ class Lock(Record):
 def all_digests(lock: Lock) -> frozenset[Digest]:
     """Every blob digest the store needs to build this lock without any source."""
     image = lock.image
+    unedited = {table.target: table.before for table in reversed(image.tables)}
     return frozenset(
         [image.base.manifest_digest, image.base.config_digest]
         + [pick.digest for pick in image.picks]
-        + [table.before for table in image.tables]
+        + list(unedited.values())  # what a later edit starts from is made, not read
     )

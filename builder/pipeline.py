@@ -6,31 +6,35 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from builder.assembly import assemble_locked
+from builder.assembly import assemble_locked, inputs_digest
 from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
 from builder.errors import LockError
 from builder.hybrid import Wanted
 from builder.lock import Formats, all_digests
+from builder.lock_errors import LockVersionError
 from builder.lockfile import differences, lock_digest, lock_text, staleness
 from builder.oci.assemble import CONFIG_FORMAT
+from builder.oci.errors import DigestMismatchError
 from builder.oci.tar import LAYER_FORMAT, write_tar
 from builder.pipeline_errors import (
     CheckpointConfigError,
     OtherFormatsError,
     OutputsDifferError,
+    OwnFileChangedError,
     StaleLockError,
     UnsupportedSourceError,
 )
 from builder.reports import Built, LockReport
-from builder.resolve import outputs_of, resolve
+from builder.resolve import as_asked, outputs_of, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from builder.edges.files import LoadedManifest
     from builder.lock import Lock
+    from builder.lockfile import Difference
     from builder.manifest import Source
     from builder.oci.assemble import AssembledImage
     from builder.progress import Progress
@@ -43,11 +47,11 @@ STORE: Final = ".sparklock/store"
 def lock(file: Path, progress: Progress) -> LockReport:
     """Resolve a manifest and write the lock beside it, if its bytes change.
 
-    Raises ManifestError, and BuildError when the image cannot be made or does not close; the lock
-    is then left as it was.
+    Raises ManifestError, BuildError when the image cannot be made or does not close, and
+    LockVersionError for the lock of a newer sparklock; the lock is then left as it was.
     """
     loaded = read_manifest(file)
-    return _write(loaded, _resolved(loaded, progress))
+    return _locked_anew(loaded, progress)
 
 
 def check_lock(file: Path) -> LockReport:
@@ -56,8 +60,7 @@ def check_lock(file: Path) -> LockReport:
     Raises StaleLockError, or what reading the lock raises.
     """
     loaded = read_manifest(file)
-    found = _current_lock(loaded)
-    return LockReport(path=loaded.lock_path, lock=found, new=False, changes=())
+    return _current(loaded)
 
 
 def build(
@@ -70,16 +73,19 @@ def build(
     """
     loaded = read_manifest(file)
     try:
-        wanted = _current_lock(loaded)
+        report = _current(loaded)
     except LockError:
         if locked:
             raise
-        wanted = _write(loaded, _resolved(loaded, progress)).lock
-    store = store_of(loaded)
+        report = _locked_anew(loaded, progress)
+    wanted, store = report.lock, store_of(loaded)
     _refill(loaded, wanted, store, progress)
     progress.stage("assemble and compare with the lock")
-    assembled = assemble_locked(wanted.image, wanted.inputs_digest, store)
-    _require_same(loaded, wanted, wanted.model_copy(update={"outputs": outputs_of(assembled)}))
+    inputs = inputs_digest(wanted.image, wanted.formats)
+    assembled = assemble_locked(wanted.image, inputs, store)
+    outputs = outputs_of(assembled)
+    made = wanted.model_copy(update={"inputs_digest": inputs, "outputs": outputs})
+    _require_same(loaded, wanted, made)
     _keep(assembled, store)
     built = Built(
         loaded=loaded,
@@ -92,6 +98,7 @@ def build(
         ),
         notes=assembled.notes,
         output=output,
+        lock_written=report.written,
     )
     if output:
         progress.stage(f"write {output}")
@@ -139,67 +146,94 @@ def _architectures(loaded: LoadedManifest) -> tuple[str, ...]:
     try:
         document = json.loads(path.read_bytes())
         found = document["architectures"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointConfigError(str(path), f"{type(error).__name__}: {error}") from error
     if not (isinstance(found, list) and found and all(isinstance(item, str) for item in found)):
         raise CheckpointConfigError(str(path), f"architectures = {found!r}")
     return tuple(found)
 
 
+def store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
+    """Nothing; the store then has the bytes of [[image.file]] as they were when it was read.
+
+    Raises OwnFileChangedError, also when the file is gone.
+    """
+    for source, file in loaded.own_files.items():
+        path = loaded.folder / source
+        try:
+            data = path.read_bytes()
+            store.put([data], expected=file.digest)
+        except (OSError, DigestMismatchError) as error:
+            raise OwnFileChangedError(str(path)) from error
+
+
 def _resolved(loaded: LoadedManifest, progress: Progress) -> Lock:
     store = store_of(loaded)
-    _store_own_files(loaded, store)
+    store_own_files(loaded, store)
     return resolve(wanted_of(loaded), FolderSources(loaded.folder), store, progress)
 
 
-def _store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
-    for source, file in loaded.own_files.items():
-        if not store.has(file.digest):
-            store.put([(loaded.folder / source).read_bytes()], expected=file.digest)
+def _locked_anew(loaded: LoadedManifest, progress: Progress) -> LockReport:
+    """The manifest resolved, and its lock on disk; a lock that cannot be read is replaced."""
+    old = _old_lock(loaded)
+    new = _resolved(loaded, progress)
+    if old is None:
+        write_lock(loaded.lock_path, new)
+        return LockReport(path=loaded.lock_path, lock=new, new=True, changes=())
+    changes = _differences(old, new)
+    if changes:
+        write_lock(loaded.lock_path, new)
+    return LockReport(path=loaded.lock_path, lock=new, new=False, changes=changes)
 
 
-def _write(loaded: LoadedManifest, lock: Lock) -> LockReport:
+def _old_lock(loaded: LoadedManifest) -> Lock | None:
     try:
-        old = read_lock(loaded.lock_path)
+        return read_lock(loaded.lock_path)
+    except LockVersionError as error:
+        if error.newer:
+            raise
     except LockError:
-        write_lock(loaded.lock_path, lock)
-        return LockReport(path=loaded.lock_path, lock=lock, new=True, changes=())
-    changes = differences(old.model_dump(mode="json"), lock.model_dump(mode="json"))
-    if changes:
-        write_lock(loaded.lock_path, lock)
-    return LockReport(path=loaded.lock_path, lock=lock, new=False, changes=changes)
+        pass
+    return None
 
 
-def _current_lock(loaded: LoadedManifest) -> Lock:
-    found = read_lock(loaded.lock_path)
+def _current(loaded: LoadedManifest) -> LockReport:
+    """The lock, if it is of these formats and belongs to the manifest and its files."""
+    path = loaded.lock_path
+    found = read_lock(path)
     if found.formats != Formats(layer=LAYER_FORMAT, config=CONFIG_FORMAT):
-        raise OtherFormatsError(str(loaded.lock_path), found.formats)
-    changes = staleness(found, loaded)
+        raise OtherFormatsError(str(path), found.formats)
+    changes = staleness(found, loaded) or _differences(found, as_asked(found, wanted_of(loaded)))
     if changes:
-        raise StaleLockError(str(loaded.lock_path), changes)
-    return found
+        raise StaleLockError(str(path), changes)
+    return LockReport(path=path, lock=found, new=False, changes=())
 
 
 def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Progress) -> None:
-    """Read the sources again when the store lacks an input of the lock; they must give it again."""
-    _store_own_files(loaded, store)
-    if all(store.has(digest) for digest in all_digests(lock)):
+    """Read the sources again when the store lacks an input of the lock; they must give it again.
+
+    A damaged input counts as lacking: the store is a cache, and mends itself aloud.
+    """
+    store_own_files(loaded, store)
+    if all(store.is_sound(digest) for digest in all_digests(lock)):
         return
     progress.note("the store lacks inputs of the lock: reading the sources again")
     _require_same(loaded, lock, _resolved(loaded, progress))
 
 
 def _require_same(loaded: LoadedManifest, lock: Lock, built: Lock) -> None:
-    changes = differences(lock.model_dump(mode="json"), built.model_dump(mode="json"))
+    changes = _differences(lock, built)
     if changes:
         raise OutputsDifferError(str(loaded.lock_path), changes)
 
 
+def _differences(before: Lock, after: Lock) -> tuple[Difference, ...]:
+    return differences(before.model_dump(mode="json"), after.model_dump(mode="json"))
+
+
 def _keep(assembled: AssembledImage, store: BlobStore) -> None:
-    image = assembled.image
     for own in assembled.own:
-        digest = own.layer.descriptor.digest
-        if not store.has(digest):
-            store.put(write_tar(own.entries), expected=digest)
+        store.put(write_tar(own.entries), expected=own.layer.descriptor.digest)
+    image = assembled.image
     store.put([image.config.raw], expected=image.config.digest)
     store.put([image.manifest.raw], expected=image.manifest.descriptor.digest)

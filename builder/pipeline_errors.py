@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from builder.errors import BuildError, LockError, Message
+from builder.errors import BuildError, LockError, ManifestError, Message
 from builder.lock import Formats
 from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.tar import LAYER_FORMAT
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from builder.lockfile import Difference
 
 
-class UnsupportedSourceError(BuildError):
+class UnsupportedSourceError(ManifestError):
     """The manifest names a kind of source that this version cannot read."""
 
     def __init__(self, place: str, source: str) -> None:
@@ -24,13 +24,39 @@ class UnsupportedSourceError(BuildError):
     @property
     def messages(self) -> tuple[Message, ...]:
         """One message with a way to get an OCI layout."""
+        kind, _, name = self.source.partition(":")
+        image = {"docker": f"docker-daemon:{name}", "archive": f"docker-archive:{name}"}.get(
+            kind, f"docker://{self.source}"
+        )
         return (
             Message(
                 place=self.place,
                 what="this version of sparklock reads OCI layouts only",
                 expected="oci:DIR",
                 found=self.source,
-                remedy=f'skopeo copy docker://{self.source} oci:DIR, then source = "oci:DIR"',
+                remedy=f'skopeo copy {image} oci:DIR, write source = "oci:DIR" without a digest, '
+                "and `inv lock` says which digest to add",
+            ),
+        )
+
+
+class OwnFileChangedError(BuildError):
+    """One of our own files is not the one that was there a moment ago."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message."""
+        return (
+            Message(
+                place=self.path,
+                what="the file changed while it was read",
+                expected="the bytes it had when the manifest was read",
+                found="other bytes, or no file",
+                remedy="run it again when nothing writes the file",
             ),
         )
 

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LockReport:
-    """What `inv lock` did: every difference to the lock that was there; `new` if there was none."""
+    """What `inv lock` did: every difference to the lock that was there.
+
+    `new` means that there was none that could be read.
+    """
 
     path: Path
     lock: Lock
@@ -56,7 +59,10 @@ class LockReport:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An image that is in the store, proven to be what the lock says."""
+    """An image that is in the store, proven to be what the lock says.
+
+    `lock_written` means that the lock was missing or old, and was written first.
+    """
 
     loaded: LoadedManifest
     lock: Lock
@@ -66,6 +72,7 @@ class Built:
     base: ImageSource
     notes: tuple[str, ...]
     output: Path | None = None
+    lock_written: bool = False
 
     @contextmanager
     def open_blob(self, descriptor: Descriptor) -> Iterator[Iterator[bytes]]:
@@ -87,6 +94,8 @@ class Built:
             ),
             *(f"  note      {note}" for note in self.notes),
         ]
+        if self.lock_written:
+            lines.append(f"  lock      {self.loaded.lock_path} was written: review its difference")
         if self.output:
             lines.append(f"  written   {self.output} (OCI layout)")
         return "\n".join(lines)
@@ -95,6 +104,7 @@ class Built:
         """The image's digests and sizes as a JSON object."""
         return {
             "lock_digest": self.lock_digest,
+            "lock_written": self.lock_written,
             "outputs": self.lock.outputs.model_dump(mode="json"),
             "output": str(self.output) if self.output else None,
         }

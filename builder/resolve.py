@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from builder.assembly import assemble_locked, inputs_digest
 from builder.errors import ManifestError, Message
 from builder.graft.packages import keep_for
 from builder.hybrid import Hybrid, ReadImage, Wanted
-from builder.lock import Formats, Lock, LockedModel, LockedNode, OutputLayer, Outputs
+from builder.lock import (
+    Formats,
+    Lock,
+    LockedBase,
+    LockedDonor,
+    LockedModel,
+    LockedNode,
+    OutputLayer,
+    Outputs,
+)
 from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
@@ -17,38 +26,40 @@ from builder.oci.tar import LAYER_FORMAT
 from builder.oci.whiteout import read_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from builder.digest import Digest
     from builder.manifest import ClusterManifest, Source
     from builder.oci.assemble import AssembledImage
+    from builder.oci.model import Image, Layer
+    from builder.oci.select import Selected
     from builder.progress import Progress
     from builder.sources import Blobs, ImageSource
 
+
+L = TypeVar("L", LockedBase, LockedDonor)
 
 VLLM: Final = "vllm"
 """The package whose version the lock states; read from every image, grafted or not."""
 
 
 class UnpinnedSourceError(ManifestError):
-    """An image has no digest in the manifest, so a lock of it would be a lock of a moving name."""
+    """Images have no digest in the manifest, so a lock of them would be of moving names."""
 
-    def __init__(self, place: str, offered: Digest) -> None:
+    def __init__(self, offered: tuple[tuple[str, Digest], ...]) -> None:
         super().__init__()
-        self.place = place
         self.offered = offered
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """One message with the digest that the source has now."""
-        return (
+        """One message per image, with the digest that its source has now."""
+        return tuple(
             Message(
-                place=self.place,
+                place=place,
                 what="the image is not pinned",
                 expected="digest = the digest of an index or of one platform's manifest",
                 found="no digest",
-                remedy=f'if this is the image you want, add: digest = "{self.offered}"',
-            ),
+                remedy=f'if this is the image you want, add: digest = "{digest}"',
+            )
+            for place, digest in self.offered
         )
 
 
@@ -69,11 +80,12 @@ def resolve(wanted: Wanted, sources: Sources, blobs: Blobs, progress: Progress) 
     table that does not fit, and ClosureError with everything that would fail in a container.
     """
     manifest = wanted.manifest
-    reader = _Reader(wanted, sources, blobs, progress)
-    base = reader.base()
-    donors = {name: reader.donor(name) for name in sorted(manifest.image.donors)}
+    chosen = _choose(wanted, sources)
+    base, *donors = (_read(item, manifest, blobs, progress) for item in chosen)
+    _keep_documents(base.selected.image, blobs)
     progress.stage("resolve files and tables, check that the image closes")
-    image = Hybrid(wanted, base, donors, blobs).locked()
+    names = sorted(manifest.image.donors)
+    image = Hybrid(wanted, base, dict(zip(names, donors, strict=True)), blobs).locked()
     formats = Formats(layer=LAYER_FORMAT, config=CONFIG_FORMAT)
     inputs = inputs_digest(image, formats)
     assembled = assemble_locked(image, inputs, blobs)
@@ -112,46 +124,99 @@ def outputs_of(assembled: AssembledImage) -> Outputs:
     )
 
 
+def as_asked(lock: Lock, wanted: Wanted) -> Lock:
+    """The lock with all values that the manifest and its files alone decide, read from no source.
+
+    It is the lock itself, unless somebody changed such a value in it by hand.
+    """
+    manifest = wanted.manifest
+    section = manifest.image
+    image = lock.image.model_copy(
+        update={
+            "platform": section.platform,
+            "epoch": lock.image.epoch if section.epoch is None else section.epoch,
+            "base": _as_pinned(lock.image.base, section.base),
+            "donors": tuple(
+                _as_pinned(donor, section.donors[donor.name])
+                for donor in lock.image.donors
+                if donor.name in section.donors
+            ),
+            "changes": section.config,
+            "vllm_version": manifest.vllm.version,
+        }
+    )
+    return lock.model_copy(
+        update={
+            "name": manifest.name,
+            "image": image,
+            "model": _locked_model(wanted),
+            "nodes": _locked_nodes(manifest),
+        }
+    )
+
+
+def _as_pinned(found: L, source: Source) -> L:
+    """A locked image under the pin of the manifest, which is of an index or of a manifest."""
+    digests = (found.index_digest, found.manifest_digest)
+    pinned = {} if source.digest in digests else {"manifest_digest": source.digest}
+    return found.model_copy(update={"asked": source.source, **pinned})
+
+
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads base and donors, keeping in the store what locking and building need of them."""
+class _Chosen:
+    """An image of the manifest, found in its source; `name` is `base` or `donors.NAME`."""
 
-    wanted: Wanted
-    sources: Sources
-    blobs: Blobs
-    progress: Progress
+    name: str
+    source: ImageSource
+    selected: Selected
 
-    def base(self) -> ReadImage:
-        """The base; its raw manifest and config are stored too."""
-        section = self.wanted.manifest.image
-        read = self._read("image.base", section.base, [item.file for item in section.registers])
-        image = read.selected.image
-        self.blobs.put([image.manifest.raw], expected=image.manifest.descriptor.digest)
-        self.blobs.put([image.config.raw], expected=image.config.digest)
-        return read
 
-    def donor(self, name: str) -> ReadImage:
-        """A donor, with the files that are grafted from it."""
-        section = self.wanted.manifest.image
-        files = [file for graft in section.grafts if graft.donor == name for file in graft.files]
-        return self._read(f"image.donors.{name}", section.donors[name], files)
-
-    def _read(self, location: str, source: Source, files: Iterable[str]) -> ReadImage:
-        section = self.wanted.manifest.image
-        packages = {VLLM}.union(
-            (graft.package for graft in section.grafts),
-            (register.package for register in section.registers),
-        )
-        opened = self.sources.open(source, place=self.wanted.place(f"{location}.source"))
-        self.progress.stage(f"read {location.removeprefix('image.')} from {opened.place}")
+def _choose(wanted: Wanted, sources: Sources) -> list[_Chosen]:
+    """The base, then the donors by name; all pins are looked at before any layer is read."""
+    section = wanted.manifest.image
+    donors = {f"donors.{name}": source for name, source in sorted(section.donors.items())}
+    found, unpinned = [], []
+    for name, source in {"base": section.base, **donors}.items():
+        opened = sources.open(source, place=wanted.place(f"image.{name}.source"))
         selected = select_manifest(opened, source.digest, Platform.parse(section.platform))
+        found.append(_Chosen(name, opened, selected))
         if source.digest is None:
-            place = self.wanted.place(location)
-            raise UnpinnedSourceError(place, selected.image.manifest.descriptor.digest)
-        tree = read_tree(
-            opened, selected.image.layers, keep=keep_for(packages, files), blobs=self.blobs
-        )
-        return ReadImage(selected, tree)
+            offered = selected.image.manifest.descriptor.digest
+            unpinned.append((wanted.place(f"image.{name}"), offered))
+    if unpinned:
+        raise UnpinnedSourceError(tuple(unpinned))
+    return found
+
+
+def _read(
+    chosen: _Chosen, manifest: ClusterManifest, blobs: Blobs, progress: Progress
+) -> ReadImage:
+    """The whole image; the files that grafting and editing can need are in `blobs` then."""
+    section = manifest.image
+    layers = chosen.selected.image.layers
+    total_bytes = sum(layer.descriptor.size_bytes for layer in layers)
+    done_bytes = 0
+
+    def seen(layer: Layer) -> None:
+        nonlocal done_bytes
+        progress.advance(chosen.name, done_bytes, total_bytes)
+        done_bytes += layer.descriptor.size_bytes
+
+    progress.stage(f"read {chosen.name} from {chosen.source.place}")
+    packages = {VLLM}.union(
+        (graft.package for graft in section.grafts),
+        (register.package for register in section.registers),
+    )
+    files = (file for graft in section.grafts for file in graft.files)
+    keep = keep_for(packages, files)
+    tree = read_tree(chosen.source, layers, keep=keep, blobs=blobs, seen=seen)
+    progress.advance(chosen.name, total_bytes, total_bytes)
+    return ReadImage(chosen.selected, tree)
+
+
+def _keep_documents(base: Image, blobs: Blobs) -> None:
+    blobs.put([base.manifest.raw], expected=base.manifest.descriptor.digest)
+    blobs.put([base.config.raw], expected=base.config.digest)
 
 
 def _locked_model(wanted: Wanted) -> LockedModel:

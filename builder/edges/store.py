@@ -39,6 +39,15 @@ class BlobStore:
         """Whether the blob is here."""
         return self.path(digest).is_file()
 
+    def is_sound(self, digest: Digest) -> bool:
+        """Whether the blob is here with the bytes it is named by; reads it whole."""
+        try:
+            for _ in self.chunks(digest):
+                pass
+        except (MissingBlobError, DamagedBlobError):
+            return False
+        return True
+
     def read(self, digest: Digest) -> bytes:
         """All bytes of a small blob, checked; MissingBlobError or DamagedBlobError."""
         with self._opened(digest) as file:
@@ -63,6 +72,7 @@ class BlobStore:
     def put(self, chunks: Iterable[bytes], *, expected: Digest | None = None) -> Digest:
         """Store bytes and return their digest; DigestMismatchError keeps nothing.
 
+        A damaged blob that is here already is replaced.
         An error of the chunks' own passes through and keeps nothing either.
         """
         with self._temporary() as file:
@@ -73,7 +83,7 @@ class BlobStore:
             digest = hasher.digest()
             if expected is not None and expected != digest:
                 raise DigestMismatchError(str(self._root), expected=expected, found=digest)
-            if not self._has_whole(digest, hasher.size_bytes):
+            if not self.is_sound(digest):
                 with self._storage_errors("keep a blob"):
                     self._publish(file, self.path(digest))
         return digest
@@ -115,10 +125,6 @@ class BlobStore:
             yield
         except OSError as error:
             raise StorageError(str(self._root), action=action, reason=str(error)) from error
-
-    def _has_whole(self, digest: Digest, size_bytes: int) -> bool:
-        path = self.path(digest)
-        return path.is_file() and path.stat().st_size == size_bytes
 
     def _damaged(self, digest: Digest, found: Digest) -> DamagedBlobError:
         return DamagedBlobError(str(self.path(digest)), expected=digest, found=found)

@@ -15,12 +15,12 @@ from builder.digest import FloatInCanonicalJsonError, Hasher, canonical_json, di
 from builder.labels import INPUTS
 from builder.oci.image_errors import (
     DiffIdClashError,
-    MalformedDocumentError,
     ParentIsFileError,
     TargetIsDirectoryError,
     TargetLoopError,
     TooManyLayersError,
     UncanonicalConfigError,
+    UnusableTimeError,
 )
 from builder.oci.model import (
     OCI_CONFIG,
@@ -117,7 +117,7 @@ def assemble(assembly: Assembly) -> AssembledImage:
 
 
 def epoch_of(config: ImageConfig, *, place: str) -> int:
-    """The config's `created` as Unix time in whole seconds; MalformedDocumentError if unusable."""
+    """The config's `created` as Unix time in whole seconds; UnusableTimeError if it is none."""
     created = config.document.get("created")
     match = _RFC3339.match(created) if isinstance(created, str) else None
     try:
@@ -125,8 +125,7 @@ def epoch_of(config: ImageConfig, *, place: str) -> int:
     except ValueError:
         epoch = -1
     if epoch < 0:
-        problem = f"created: {created!r}; state `epoch` under [image] in cluster.toml"
-        raise MalformedDocumentError(place, wanted="a usable time", problems=(problem,))
+        raise UnusableTimeError(place, found="none" if created is None else repr(created))
     return epoch
 
 

@@ -36,6 +36,29 @@ class MalformedDocumentError(BuildError):
 
 
 @dataclass(eq=False)
+class UnusableTimeError(BuildError):
+    """The base's own time cannot be the time of what we add; `found` is its `created`."""
+
+    place: str
+    _: KW_ONLY
+    found: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The time, and the field to state one instead."""
+        return (
+            Message(
+                place=self.place,
+                what="the image has no time of its own for the files we add",
+                expected="`created` in its config: RFC 3339, from 1970 on",
+                found=self.found,
+                remedy="add `epoch = SECONDS` under [image], such as that of "
+                "`git log -1 --format=%ct`",
+            ),
+        )
+
+
+@dataclass(eq=False)
 class PinNotFoundError(BuildError):
     """The source has nothing of the pinned digest."""
 

@@ -55,17 +55,23 @@ class LayerListing:
 
 
 def read_layer(
-    chunks: Iterable[bytes], layer: Layer, *, keep: Callable[[str], bool], blobs: Blobs
+    chunks: Iterable[bytes],
+    layer: Layer,
+    *,
+    keep: Callable[[str], bool],
+    blobs: Blobs,
+    place: str = "layer",
 ) -> LayerListing:
     """The listing of a layer from its stored bytes: plain tar, or gzip of one or more members.
 
+    `place` is the layer's source, for errors about its stored bytes.
     Checks digest, size and diff_id. The bytes of regular files for whose path `keep` is true go to
     `blobs`, and their digest to the entry. Memory grows with the number of entries only.
     Raises DigestMismatchError, SizeMismatchError, TruncatedBlobError, DiffIdMismatchError,
     MalformedLayerError, UnsafePathError or UnsupportedCompressionError.
     """
     digest = layer.descriptor.digest
-    plain = plain_tar(chunks, layer, place="layer")
+    plain = plain_tar(chunks, layer, place=place)
     stream = untar.TarStream(plain)
     listing = _Listing(layer, stream, keep, blobs)
     try:
@@ -84,14 +90,18 @@ def read_layer_of(
     source: ImageSource, layer: Layer, *, keep: Callable[[str], bool], blobs: Blobs
 ) -> LayerListing:
     """As read_layer, with the bytes from a source; reads twice when a kept hard link needs it."""
-    with source.open_blob(layer.descriptor) as chunks:
-        listing = read_layer(chunks, layer, keep=keep, blobs=blobs)
+    listing = _read_once(source, layer, keep=keep, blobs=blobs)
     if not listing.unkept:
         return listing
+    also = listing.unkept
+    return _read_once(source, layer, keep=lambda path: path in also or keep(path), blobs=blobs)
+
+
+def _read_once(
+    source: ImageSource, layer: Layer, *, keep: Callable[[str], bool], blobs: Blobs
+) -> LayerListing:
     with source.open_blob(layer.descriptor) as chunks:
-        return read_layer(
-            chunks, layer, keep=lambda path: path in listing.unkept or keep(path), blobs=blobs
-        )
+        return read_layer(chunks, layer, keep=keep, blobs=blobs, place=source.place)
 
 
 class _Listing:

@@ -22,13 +22,13 @@ from builder.oci.assemble import (
 from builder.oci.image_errors import (
     DiffIdClashError,
     DuplicateEntryError,
-    MalformedDocumentError,
     MissingParentError,
     ParentIsFileError,
     TargetIsDirectoryError,
     TargetLoopError,
     TooManyLayersError,
     UncanonicalConfigError,
+    UnusableTimeError,
 )
 from builder.oci.model import (
     DOCKER_LAYER_GZIP,
@@ -303,7 +303,7 @@ def test_the_epoch_of_a_base_is_its_created(created: str, epoch: int) -> None:
     "created", [None, "", "yesterday", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00Z", "2026-01-01"]
 )
 def test_a_base_without_a_usable_time_asks_for_an_epoch(created: str | None) -> None:
-    with pytest.raises(MalformedDocumentError) as caught:
+    with pytest.raises(UnusableTimeError) as caught:
         epoch_of(base(created=created).config, place="test")
     assert "epoch" in str(caught.value)
 
