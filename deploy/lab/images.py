@@ -1,9 +1,9 @@
 """The lab's base and donor images: from sources in examples/lab/src to OCI layouts, always alike.
 
-`python -m deploy.lab.images` writes examples/lab/images and pins the digests in every manifest that
-names the images; the locks are then stale, and `inv lock` renews them. An image.toml beside the
-sources says what each layer holds; modes come from there and times from its epoch, so the
-checkout, the clock and the umask have no say.
+`python -m deploy.lab.images` writes examples/lab/images, pins the digests in every manifest that
+names the images, and renews the locks. An image.toml beside the sources says what each layer holds;
+modes come from there and times from its epoch, so the checkout, the clock and the umask have no
+say.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import tomlkit
 from pydantic import Field, StringConstraints, ValidationError
 
+from builder import pipeline
 from builder.digest import canonical_json, digest_bytes
 from builder.edges.layout import write_layout
 from builder.errors import BuildError, Message
@@ -35,6 +36,7 @@ from builder.oci.model import (
     Platform,
 )
 from builder.oci.tar import TarEntry, TarKind, file_entry, ordered, whiteout_entry, write_tar
+from builder.progress import Silent
 from builder.values import DirMode, Mode, PlatformText, RelativePath
 
 if TYPE_CHECKING:
@@ -228,7 +230,7 @@ def pin(text: str, digests: Mapping[str, Digest]) -> str:
 
 
 def main() -> None:
-    """Write both layouts and pin them."""
+    """Write both layouts, pin them, and renew the locks of manifests that have one."""
     made = {name: make_image(LAB / "src" / name) for name in ("base", "donor")}
     for name, lab_image in made.items():
         write_layout(LAB / "images" / name, lab_image.image, lab_image.open_blob)
@@ -236,6 +238,8 @@ def main() -> None:
     for path in manifests():
         text = path.read_text(encoding="utf-8")
         path.write_text(pin(text, digests), encoding="utf-8")
+        if path.with_name("lockfile.json").exists():
+            pipeline.lock(path, Silent())
     for name, digest in digests.items():
         print(f"{name}: {digest}")  # noqa: T201 - this is a command
 
