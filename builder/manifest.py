@@ -107,9 +107,13 @@ class OwnFile(Section):
 class ConfigChanges(Section):
     """Changes to the base's image configuration; what is unset stays the base's."""
 
-    entrypoint: tuple[Text, ...] | None = None
-    cmd: tuple[Text, ...] | None = None
-    env: Environment = {}
+    entrypoint: tuple[Text, ...] | None = Field(
+        default=None, description="the program of every container; [] = none"
+    )
+    cmd: tuple[Text, ...] | None = Field(
+        default=None, description="the command when none is given; sparklock gives one to each rank"
+    )
+    env: Environment = Field(default={}, description="variables added to the base's, or replaced")
     workdir: AbsolutePath | None = None
     user: Text | None = None
 
@@ -128,9 +132,15 @@ class ImageSection(Section):
     donors: Annotated[dict[Name, Source], AfterValidator(sorted_table)] = Field(
         default={}, description="images that files are taken from, by a name of your choice"
     )
-    grafts: tuple[Graft, ...] = Field(default=(), alias="graft")
-    registers: tuple[Register, ...] = Field(default=(), alias="register")
-    files: tuple[OwnFile, ...] = Field(default=(), alias="file")
+    grafts: tuple[Graft, ...] = Field(
+        default=(), alias="graft", description="files taken from donors"
+    )
+    registers: tuple[Register, ...] = Field(
+        default=(), alias="register", description="entries added to tables of Python modules"
+    )
+    files: tuple[OwnFile, ...] = Field(
+        default=(), alias="file", description="files of the repository put into the image"
+    )
     config: ConfigChanges = ConfigChanges()
 
 
@@ -188,16 +198,22 @@ class Mount(Section):
 
     source: AbsolutePath = Field(description="a path on the node")
     target: AbsolutePath = Field(description="the path in the container")
-    read_only: bool = True
+    read_only: bool = Field(default=True, description="whether the container may not write there")
 
 
 class ContainerSection(Section):
     """What a container may use of its node; as little as serving needs."""
 
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[Mount, ...] = Field(
+        default=(), description="paths of the node, besides the model's folder"
+    )
     env: Environment = Field(default={}, description="variables that are the same on every node")
-    gpus: Literal["all", "none"] = "all"
-    devices: tuple[AbsolutePath, ...] = ("/dev/infiniband",)
+    gpus: Literal["all", "none"] = Field(
+        default="all", description="the node's GPUs, through NVIDIA's container runtime"
+    )
+    devices: tuple[AbsolutePath, ...] = Field(
+        default=("/dev/infiniband",), description="devices of the node; RDMA's by default"
+    )
     shm_gib: Positive = Field(default=16, description="size of /dev/shm in GiB")
 
 
