@@ -8,6 +8,7 @@ Protocol: OCI distribution specification 1.1, pull by digest.
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -27,6 +28,10 @@ RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)\Z")
 SLICE_BYTES: Final = 2**22
 IDLE_S: Final = 60
 BLOB_TYPE: Final = "application/octet-stream"
+TLS_HANDSHAKE: Final = b"\x16"
+"""The first byte of a TLS connection; no HTTP method begins with it."""
+
+MAX_HELLO_BYTES: Final = 2**14
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,19 @@ class _Handler(BaseHTTPRequestHandler):
     registry: BlobServer
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
+
+    def handle(self) -> None:
+        """Serve the connection's requests; one that begins with TLS is told that this is HTTP.
+
+        With the containerd store Docker tries TLS first, on loopback too, and falls back to HTTP
+        only if the first bytes of the answer are `HTTP/`. Python's server would wait for the end
+        of a line, and then answer in HTTP 0.9, without that word.
+        """
+        if self.connection.recv(1, socket.MSG_PEEK) == TLS_HANDSHAKE:
+            self.connection.recv(MAX_HELLO_BYTES)  # unread bytes would turn our close into a reset
+            self.connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\nthis is plain HTTP\n")
+            return
+        super().handle()
 
     def do_GET(self) -> None:
         """Serve a document or a blob."""

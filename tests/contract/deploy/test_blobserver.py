@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,13 @@ def ask(
 
 def test_it_says_that_it_is_a_registry(server: BlobServer) -> None:
     assert ask(server, "/v2/")[0].status == 200
+
+
+def test_tls_is_answered_in_a_way_that_makes_docker_fall_back_to_http(server: BlobServer) -> None:
+    hello = b"\x16\x03\x01\x00\xc8" + b"\x01" * 200  # no line end in it, like most
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
+        client.sendall(hello)
+        assert client.recv(5, socket.MSG_WAITALL) == b"HTTP/"
 
 
 def test_the_manifest_comes_by_digest_with_its_type_and_digest(
