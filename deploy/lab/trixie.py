@@ -12,6 +12,7 @@ import subprocess
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from builder.digest import digest_bytes, hex_of
 from deploy.lab.errors import InstallError, RequirementsMissingError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from builder.progress import Progress
 
 SUITE: Final = "trixie"
-PACKAGES: Final = ("docker-cli", "docker.io", "openssh-server", "procps", "python3")
+PACKAGES: Final = ("docker-cli", "docker.io", "iproute2", "openssh-server", "procps", "python3")
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 
 
@@ -29,7 +30,8 @@ def debian13_tree(cache: Path, progress: Progress) -> Path:
 
     RequirementsMissingError without mmdebstrap, InstallError when it fails.
     """
-    tree = cache / f"debian-{SUITE}"
+    content = hex_of(digest_bytes(",".join(PACKAGES).encode()))[:8]
+    tree = cache / f"debian-{SUITE}-{content}"  # with other packages it is another tree
     if tree.is_dir():
         return tree
     if shutil.which("mmdebstrap") is None:
