@@ -72,9 +72,8 @@ def not_passed(report: Report) -> set[str]:
     return names(report, Outcome.FAILED, Outcome.ERROR)
 
 
-@pytest.fixture(scope="session")
-def _deployed(lab: LabState, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    folder = tmp_path_factory.mktemp("pair")
+def locked_pair(lab: LabState, folder: Path) -> Pair:
+    """The embedded default for a lab's nodes, in a folder of its own, locked and not deployed."""
     root = lab.spec.root
     shutil.copytree(root / "examples" / "lab", folder / "examples" / "lab")
     (folder / "lab").symlink_to(lab.spec.path)
@@ -86,14 +85,19 @@ def _deployed(lab: LabState, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return Pair(manifest_path, lab)
 
 
+@pytest.fixture(scope="session")
+def _locked(lab: LabState, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return locked_pair(lab, tmp_path_factory.mktemp("pair"))
+
+
 @pytest.fixture
-def pair(_deployed: Pair) -> Pair:
+def pair(_locked: Pair) -> Pair:
     """The pair, running as locked; what the last test broke of the nodes or the model is mended."""
-    lab_up(_deployed.lab.spec, Silent())
-    for node in _deployed.lab.nodes:
-        _deployed.node(node.name).restore_fabric()
-    _deployed.deploy()
-    return _deployed
+    lab_up(_locked.lab.spec, Silent())
+    for node in _locked.lab.nodes:
+        _locked.node(node.name).restore_fabric()
+    _locked.deploy()
+    return _locked
 
 
 @pytest.fixture
