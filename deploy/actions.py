@@ -30,7 +30,7 @@ class Phase(Enum):
     START_HEAD = "start the head"
     CONFIRM = "wait for a completion"
     ACCEPT = "accept the new pair"
-    REMOVE = "remove the old pair"
+    REMOVE = "tidy up"
 
 
 @dataclass(frozen=True, slots=True)

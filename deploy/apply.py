@@ -165,9 +165,10 @@ class _Run:
             if again:
                 undo.failures.append(OldPairDownError(sorted(undo.failed_nodes)))
             return ()
+        words = "started {} again" if again else "left {} running"
         for part in (workers, head):
             for node, name in part:
-                undo.task(node, f"started {name}", partial(self._nodes[node].start, name))
+                undo.task(node, words.format(name), partial(self._nodes[node].start, name))
             undo.run()
         return tuple(f"{node}: {name}" for node, name in self._plan.restore)
 

@@ -129,8 +129,8 @@ def _replace(
     running = sorted((item for item in settled if item.facts.running), key=_rank)
     reason = _why(wanted, settled, models)
     names = [(spec.node, spec.name(generation) + TRIAL) for spec in wanted.specs]
-    starts = [StartContainer(node, "the old pair is stopped", name) for node, name in names]
-    confirm = Confirm(names[0][0], "started is not serving", tuple(names))
+    head, *workers = (StartContainer(node, "all ranks exist", name) for node, name in names)
+    confirm = Confirm(names[0][0], "a server that has started need not serve", tuple(names))
     return _plan(
         generation,
         # What an interrupted deploy had stopped deserves to run again no less than what we stop.
@@ -141,8 +141,8 @@ def _replace(
             (Phase.CREATE, _create(wanted, generation, reason)),
             (Phase.STOP, [StopContainer(i.node, reason, i.facts.name) for i in running]),
             (Phase.PLACE, _place(wanted, states, models)),
-            (Phase.START_WORKERS, starts[1:]),
-            (Phase.START_HEAD, starts[:1]),
+            (Phase.START_WORKERS, workers),
+            (Phase.START_HEAD, (head,)),
             (Phase.CONFIRM, (confirm,)),
             (Phase.ACCEPT, _accept(names)),
             (Phase.REMOVE, (*_settle(wanted, states), *_remove(settled, _replaced_by(generation)))),

@@ -1,0 +1,166 @@
+"""A cluster of its own on the lab's nodes: other name, ports and model folder than anybody's."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tomlkit
+
+from builder import pipeline as builder
+from builder.progress import Silent
+from deploy import pipeline
+from deploy.lab.control import LabNode
+from deploy.lab.lifecycle import lab_up
+from deploy.lab.manifest import lab_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from deploy.lab.lifecycle import LabState
+    from deploy.reports import DeployReport
+
+PORT = 8100
+DEADLINE_S = 60
+NODES = ("spark-a", "spark-b")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A folder with manifest, lock and sources, and the nodes it is deployed to."""
+
+    file: Path
+    lab: LabState
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent
+
+    def node(self, name: str) -> LabNode:
+        return LabNode(self.lab.spec, name)
+
+    def change(self, table: str, **values: Any) -> None:  # noqa: ANN401 - any TOML value
+        """Set values of a table of the manifest, such as `serve` or `serve.args`, and lock."""
+        document = tomlkit.parse(self.file.read_text())
+        target: Any = document
+        for part in table.split("."):
+            target = target.setdefault(part, tomlkit.table())
+        for key, value in values.items():
+            target[key.replace("_", "-") if table == "serve.args" else key] = value
+        self.file.write_text(tomlkit.dumps(document))
+        builder.lock(self.file, Silent())
+
+    def deploy(self) -> DeployReport:
+        return pipeline.deploy(self.file, Silent())
+
+    def containers(self) -> dict[str, list[tuple[str, str]]]:
+        """Every container of the cluster by node, as (name, id), and only if all of them run."""
+        return {name: self._containers(name) for name in NODES}
+
+    def _containers(self, node: str) -> list[tuple[str, str]]:
+        label = f"label=io.sparklock.cluster={self.file.parent.name}"
+        form = "{{.Names}} {{.ID}} {{.State}}"
+        argv = ["docker", "ps", "--all", "--no-trunc", "--filter", label, "--format", form]
+        lines = [line.split() for line in self.node(node).run(argv).splitlines()]
+        assert all(state == "running" for _, _, state in lines), lines
+        return sorted((name, found) for name, found, _ in lines)
+
+    def answers(self) -> bool:
+        """Whether the head completes a prompt, asked on the node itself."""
+        body = '{"model": "tiny-spark", "prompt": "a", "max_tokens": 2}'
+        url = f"http://127.0.0.1:{PORT}/v1/completions"
+        argv = ["curl", "-s", "-f", "-H", "Content-Type: application/json", "-d", body, url]
+        return '"choices"' in self.node(NODES[0]).run(argv)
+
+    @contextmanager
+    def deploying(self) -> Iterator[subprocess.Popen[str]]:
+        """A deploy in a process and process group of its own, as in a terminal."""
+        program = (
+            "import sys, pathlib\n"
+            "from builder.errors import SparklockError\n"
+            "from builder.edges.console import progress_for\n"
+            "from deploy import pipeline\n"
+            "try:\n"
+            "    file = pathlib.Path(sys.argv[1])\n"
+            "    print(pipeline.deploy(file, progress_for(quiet=False)).text())\n"
+            "except SparklockError as error:\n"
+            "    print(error)\n"
+            "    sys.exit(error.exit_code)\n"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(self.file)],
+            cwd=self.root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            yield process
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+
+
+def wait_for_line(process: subprocess.Popen[str], words: str) -> None:
+    """Read a deploy's progress up to a line with these words."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return
+    pytest.fail(f"the deploy ended without saying {words!r}")
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, "deadline passed"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def source(lab: LabState, lab_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded default, turned to this cluster, locked and built."""
+    folder = tmp_path_factory.mktemp("source")
+    shutil.copytree(lab_root / "examples" / "lab", folder / "examples" / "lab")
+    shutil.copy(lab.spec.path / "ssh_config", folder / "ssh_config")
+    text = lab_manifest((lab_root / "cluster.toml").read_text(), lab.spec, "ssh_config")
+    document = tomlkit.parse(text)
+    document["serve"]["port"] = PORT
+    document["serve"]["master_port"] = PORT + 1
+    (folder / "cluster.toml").write_text(tomlkit.dumps(document))
+    return folder
+
+
+@pytest.fixture
+def cluster(
+    source: Path, lab: LabState, lab_root: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Cluster]:
+    """A cluster of this test's own; afterwards its containers are gone and the lab is healthy."""
+    name = f"t{abs(hash(request.node.name)) % 10**6}"
+    folder = tmp_path / name
+    shutil.copytree(source, folder)
+    file = folder / "cluster.toml"
+    document = tomlkit.parse(file.read_text())
+    document["name"] = name
+    document["model"]["path"] = f"/srv/models/{name}"
+    file.write_text(tomlkit.dumps(document))
+    builder.lock(file, Silent())
+    own = Cluster(file, lab, lab_root)
+    yield own
+    lab_up(lab.spec, Silent())
+    pipeline.stop(file)
+
+
+@pytest.fixture
+def served(cluster: Cluster) -> Cluster:
+    """A cluster whose generation 1 serves."""
+    cluster.deploy()
+    return cluster
