@@ -23,7 +23,7 @@ from builder.lock_errors import (
 from builder.problems import problems_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from builder.digest import Digest, JsonValue
     from builder.loaded import LoadedManifest
@@ -179,13 +179,14 @@ def differences(before: JsonValue, after: JsonValue) -> tuple[Difference, ...]:
     """Every fact that differs between two JSON values, such as two locks, in the locks' order.
 
     Objects in a list go by their target, path, name or key instead of their position, so that one
-    more of them is one difference. None at all means that the values are equal.
+    more of them is one difference; another order of the same is one too. None at all means that
+    the values are equal.
     """
     old, new = dict(_facts(before, "")), dict(_facts(after, ""))
     return tuple(
         Difference(path, _shown(old.get(path)), _shown(new.get(path)))
         for path in dict.fromkeys([*old, *new])
-        if old.get(path) != new.get(path)
+        if old.get(path) != new.get(path) and not _is_told_by_items(path, old, new)
     )
 
 
@@ -195,10 +196,23 @@ def _facts(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
         for key, item in value.items():
             yield from _facts(item, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        for name, item in zip(_item_names(value), value, strict=True):
+        names = list(_item_names(value))
+        for name, item in zip(names, value, strict=True):
             yield from _facts(item, f"{path}[{name}]")
+        yield f"{path}{_ORDER}", json.dumps(names)
     else:
         yield path, json.dumps(value)
+
+
+_ORDER: Final = " (order)"
+
+
+def _is_told_by_items(path: str, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether a list's order differs because items came or went, each a difference of its own."""
+    if not path.endswith(_ORDER):
+        return False
+    before, after = (json.loads(facts.get(path, "[]")) for facts in (old, new))
+    return sorted(before) != sorted(after)
 
 
 def _item_names(items: list[JsonValue]) -> Iterator[str]:
