@@ -29,7 +29,7 @@ def applied(goal: Wanted, plan: Plan, states: Mapping[str, NodeState]) -> dict[s
         if isinstance(action, actions.Confirm):
             _require_only_running(action, now)
         else:
-            now[action.node] = _after(goal, now[action.node], action)
+            now[action.node] = after(goal, now[action.node], action)
     return now
 
 
@@ -44,7 +44,8 @@ def _require_only_running(action: actions.Confirm, states: Mapping[str, NodeStat
         raise WrongPlanError(running, action.ranks)
 
 
-def _after(goal: Wanted, state: NodeState, action: AnyAction) -> NodeState:  # noqa: C901, PLR0911 - one line per kind of action
+def after(goal: Wanted, state: NodeState, action: AnyAction) -> NodeState:  # noqa: C901, PLR0911 - one line per kind of action
+    """A node after one action; WrongPlanError when the node would refuse it."""
     match action:
         case actions.SendModel():
             return replace(state, model_transfer=True)
