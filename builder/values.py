@@ -131,9 +131,7 @@ RelativePath = Annotated[
 ReachablePath = Annotated[
     str,
     AfterValidator(_reachable),
-    Expected(
-        "a relative path without '.', empty parts or a '/' at the end; '..' only to begin"
-    ),
+    Expected("a relative path without '.', empty parts or a '/' at the end; '..' only to begin"),
 ]
 SourceText = Annotated[
     str,
