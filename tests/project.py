@@ -10,7 +10,6 @@ import tarfile
 from typing import TYPE_CHECKING, Final
 
 from builder import pipeline
-from builder.digest import Digest, JsonValue
 from builder.edges.files import read_lock
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
@@ -21,6 +20,7 @@ from tests.unit.oci.archives import Published, directory, file, symlink, tar_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from builder.digest import Digest, JsonValue
     from builder.lock import Lock
     from builder.oci.tree import ImageTree
     from builder.reports import Built, LockReport
@@ -157,29 +157,29 @@ class Project:
         path.write_text(text)
         return path
 
-    def edit(self, old: str, new: str) -> None:
+    def edit(self, old: str, new: str) -> Project:
         """Replace a text that the manifest has exactly once."""
         text = self.file.read_text()
         assert text.count(old) == 1, f"{text.count(old)} times {old!r}"
         self.file.write_text(text.replace(old, new))
+        return self
 
-    def base(self, *tars: bytes, **config: JsonValue) -> Digest:
-        """Make the base of these layers, and pin it in the manifest; gives the old pin."""
+    def base(self, *tars: bytes, **config: JsonValue) -> Project:
+        """Make the base of these layers, and pin it in the manifest."""
         return self._image("base", *tars, **({"config": BASE_CONFIG} | config))
 
-    def donor(self, *tars: bytes, **config: JsonValue) -> Digest:
+    def donor(self, *tars: bytes, **config: JsonValue) -> Project:
         """As `base`, for the donor."""
         return self._image("donor", *tars, **config)
 
-    def _image(self, name: str, *tars: bytes, **config: JsonValue) -> Digest:
+    def _image(self, name: str, *tars: bytes, **config: JsonValue) -> Project:
         published = Published()
         image = published.image(*tars, **config)
         layout = self.folder / "images" / name
         source = LayoutSource(layout)
         old = source.roots()[0].digest if layout.exists() else f"@{name}@"
         write_layout(layout, image, published.source.open_blob)
-        self.edit(old, image.manifest.descriptor.digest)
-        return Digest(old)
+        return self.edit(old, image.manifest.descriptor.digest)
 
     def lock(self) -> LockReport:
         return pipeline.lock(self.file, Silent())
