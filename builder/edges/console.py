@@ -1,24 +1,33 @@
 """What sparklock prints: progress on standard error, results and errors, for people or scripts.
 
-rich is imported only when standard error is a terminal.
+rich is imported only when bytes are shown on a terminal, and nothing else that is large at all:
+`inv --list` and a pipe must not pay for it.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import re
 import sys
 import threading
-from typing import TYPE_CHECKING, TextIO
+import time
+from typing import TYPE_CHECKING, Final, TextIO
 
 from builder.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
+    from collections.abc import Callable
+
+    from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
     from builder.digest import JsonValue
     from builder.errors import SparklockError
+
+PLAIN_INTERVAL_S: Final = 10.0
+"""How often a pipe is told of a transfer that goes on."""
 
 
 def wants_colour(stream: TextIO) -> bool:
@@ -31,105 +40,146 @@ def progress_for(*, quiet: bool) -> Progress:
     if quiet:
         return Silent()
     if wants_colour(sys.stderr):
-        return TerminalProgress()
+        return TerminalProgress(sys.stderr)
     return PlainProgress(sys.stderr)
 
 
-class PlainProgress:
-    """One line per stage and note, and one when a transfer is done."""
+def print_json(value: JsonValue) -> None:
+    """A JSON value on standard output, indented, ASCII, with a newline at the end."""
+    print(json.dumps(value, indent=2))
 
-    def __init__(self, stream: TextIO) -> None:
+
+def print_error(error: SparklockError, *, as_json: bool) -> None:
+    """A failure on standard error; with `as_json` as a JSON object on standard output."""
+    if as_json:
+        messages = [message.as_json() for message in error.messages]
+        print_json({"error": type(error).__name__, "exit": error.exit_code, "messages": messages})
+        return
+    mark = "\033[1;31merror:\033[0m" if wants_colour(sys.stderr) else "error:"
+    for message in error.messages:
+        _print(f"{mark} ", message.text(), sys.stderr)
+
+
+class PlainProgress:
+    """A line for each stage and note, and one now and then for a transfer, with its last byte."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
+        self._clock = clock
         self._lock = threading.Lock()
+        self._told_at: dict[str, float] = {}
+        """When a transfer was last told of; never again once that is the end of time."""
 
     def stage(self, text: str) -> None:
         """A line that begins a stage."""
-        self._line(f"> {text}")
+        with self._lock:
+            self._told_at = {}
+            _print("> ", text, self._stream)
 
     def note(self, text: str) -> None:
         """An indented line."""
-        self._line(f"  {text}")
+        with self._lock:
+            _print("  ", text, self._stream)
 
     def advance(self, what: str, done_bytes: int, total_bytes: int) -> None:
-        """A line when the last byte is done; nothing before."""
-        if done_bytes >= total_bytes:
-            self._line(f"  {what}: {total_bytes} bytes")
-
-    def _line(self, text: str) -> None:
+        """A line when the last byte is done, and before that every ten seconds."""
         with self._lock:
-            print(text, file=self._stream, flush=True)
+            now = self._clock()
+            told_at = self._told_at.setdefault(what, now)
+            finished = done_bytes >= total_bytes
+            if told_at == _NEVER_AGAIN or (not finished and now - told_at < PLAIN_INTERVAL_S):
+                return
+            self._told_at[what] = _NEVER_AGAIN if finished else now
+            share = size_text(total_bytes)
+            if not finished:
+                share = f"{size_text(done_bytes)} of {share}"
+            _print("  ", f"{what}: {share}", self._stream)
+
+
+_NEVER_AGAIN: Final = float("inf")
 
 
 class TerminalProgress:
     """Stages and notes as lines, with a bar below for each transfer under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._lock = threading.Lock()
-        self._bars: RichProgress | None = None
+        self._bars: Bars | None = None
         self._tasks: dict[str, TaskID] = {}
 
     def stage(self, text: str) -> None:
         """A line that begins a stage; bars of the stage before are closed."""
         with self._lock:
             self._close()
-            print(f"\033[1m> {text}\033[0m", file=sys.stderr, flush=True)
+            _print("\033[1m> ", text, self._stream, end="\033[0m\n")
 
     def note(self, text: str) -> None:
         """An indented line, above the bars."""
         with self._lock:
-            if self._bars:
-                self._bars.console.print(f"  {text}", markup=False, highlight=False)
+            if self._bars is None:
+                _print("  ", text, self._stream)
             else:
-                print(f"  {text}", file=sys.stderr, flush=True)
+                self._bars.console.print(f"  {printable(text)}", markup=False, highlight=False)
 
     def advance(self, what: str, done_bytes: int, total_bytes: int) -> None:
         """The transfer's bar moves; when the last is done the bars close."""
         with self._lock:
             bars = self._bars or self._open()
             if what not in self._tasks:
-                self._tasks[what] = bars.add_task(what, total=total_bytes)
+                self._tasks[what] = bars.add_task(printable(what), total=total_bytes)
             bars.update(self._tasks[what], completed=done_bytes, total=total_bytes)
             if bars.finished:
                 self._close()
 
-    def _open(self) -> RichProgress:
-        from rich.console import Console  # noqa: PLC0415 - a pipe must not pay for it
-        from rich.progress import (  # noqa: PLC0415
-            BarColumn,
-            DownloadColumn,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-        from rich.progress import Progress as Bars  # noqa: PLC0415
+    def _open(self) -> Bars:
+        from rich import progress  # noqa: PLC0415 - a pipe must not pay for it
+        from rich.console import Console  # noqa: PLC0415
 
-        self._bars = Bars(
-            TextColumn("  {task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
+        self._bars = progress.Progress(
+            progress.TextColumn("  {task.description}", markup=False),
+            progress.BarColumn(),
+            progress.DownloadColumn(),
+            progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(),
+            console=Console(file=self._stream, force_terminal=True),
+            redirect_stdout=False,  # else a result that is printed meanwhile goes to standard error
         )
+        atexit.register(self._close)  # a failure in a transfer must not leave the cursor hidden
         self._bars.start()
         return self._bars
 
     def _close(self) -> None:
-        if self._bars:
+        atexit.unregister(self._close)
+        if self._bars is not None:
             self._bars.stop()
         self._bars = None
         self._tasks = {}
 
 
-def print_json(value: JsonValue) -> None:
-    """A JSON value on standard output, indented, with a newline at the end."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+def size_text(size_bytes: int) -> str:
+    """A size for people, in decimal units, such as `1.2 GB`."""
+    size, power = float(size_bytes), 0
+    while size >= 999.5 and power < len(_UNITS) - 1:  # noqa: PLR2004 - what would be shown as 1000
+        size, power = size / 1000, power + 1
+    digits = 0 if power == 0 or size >= 99.95 else 1  # noqa: PLR2004 - three digits are enough
+    return f"{size:.{digits}f} {_UNITS[power]}"
 
 
-def print_error(error: SparklockError, *, as_json: bool) -> None:
-    """A failure on standard error; with `as_json` as JSON on standard output."""
-    if as_json:
-        messages = [message.as_json() for message in error.messages]
-        print_json({"error": type(error).__name__, "exit": error.exit_code, "messages": messages})
-        return
-    print(f"error: {error}", file=sys.stderr)
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """The text without what would steer a terminal or turn text round: shown as escapes instead.
+
+    Messages quote nodes' logs and files' names, and those may hold anything.
+    """
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def _print(mark: str, text: str, stream: TextIO, *, end: str = "\n") -> None:
+    """A text after our own mark; what the stream's encoding lacks is escaped, never an error."""
+    encoding = stream.encoding or "utf-8"
+    safe = printable(text).encode(encoding, "backslashreplace").decode(encoding)
+    print(f"{mark}{safe}", file=stream, end=end, flush=True)

@@ -1,4 +1,4 @@
-"""Hypothesis without its time limit per example: a busy machine is no failure."""
+"""Property tests have no deadline per example: a busy machine is no failure of the code."""
 
 from __future__ import annotations
 
