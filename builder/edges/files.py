@@ -1,7 +1,7 @@
 """Reading cluster.toml, and reading and writing lockfile.json.
 
-A manifest is read with tomllib, which is strict and knows line and column of a mistake; tomlkit,
-which keeps comments, is for edits (builder/edges/pin.py).
+A manifest is read with tomllib, which is strict and knows the column of every mistake; tomlkit
+takes `["a"+, "b"]`. It is for edits, where it keeps comments and layout.
 """
 
 from __future__ import annotations
