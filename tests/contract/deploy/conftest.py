@@ -80,6 +80,7 @@ def _sshd(folder: Path, lines: tuple[str, ...]) -> Iterator[Sshd]:
         f"HostKey {folder / 'host_key'}",
         f"AuthorizedKeysFile {folder / 'key.pub'}",
         *("PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin prohibit-password"),
+        f"SetEnv HOME={folder}",  # this machine's shell start files are no part of any test
         *lines,
     )
     (folder / "sshd_config").write_text("\n".join([*settings, ""]))
