@@ -78,12 +78,19 @@ def _text(path: Path) -> str:
 def _parsed(name: str, text: str) -> tuple[dict[str, Any], dict[Loc, int]]:
     """The document, and the line of each of its values."""
     try:
-        return tomllib.loads(text), key_lines(text)
+        document, lines = tomllib.loads(text), key_lines(text)
     except RecursionError as error:
-        raise ManifestNotTomlError(name, 1, 1, _DEEP, "thousands of levels") from error
+        raise ManifestNotTomlError(name, 1, 1, _DEEP, "hundreds of levels") from error
     except ValueError as error:  # tomllib's own error is one, and int() of 5000 digits another
         raise _not_toml(name, text, str(error)) from error
+    deep = next((loc for loc in lines if len(loc) > MAX_DEPTH), None)
+    if deep is not None:
+        raise ManifestNotTomlError(name, lines[deep], 1, _DEEP, f"more than {MAX_DEPTH} levels")
+    return document, lines
 
+
+MAX_DEPTH: Final = 32
+"""Levels of lists and tables; what walks over a document later may recurse without a thought."""
 
 _DEEP: Final = "lists or tables are nested too deeply"
 _AT: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")

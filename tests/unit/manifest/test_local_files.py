@@ -92,6 +92,11 @@ def test_an_own_file_that_cannot_be_used(
     )
 
 
+def test_a_source_with_a_name_that_no_system_takes(folder: Folder) -> None:
+    said = folder.error(folder.changed(("node/chat.jinja", "x" * 300)))
+    assert f"  found:    {'x' * 300}: file name too long\n" in said
+
+
 def no_files(path: Path) -> None:
     (path / "config.json").unlink()
     (path / "empty").mkdir()

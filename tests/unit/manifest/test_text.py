@@ -94,10 +94,19 @@ def test_a_mistake_in_toml_is_told_with_line_and_column(
     )
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 9000 + "]" * 9000, "a = " + "{a = " * 9000])
-def test_nesting_that_python_cannot_follow(folder: Folder, text: str) -> None:
-    said = said_of(folder, text.encode())
-    assert "the manifest is not TOML: lists or tables are nested too deeply" in said
+@pytest.mark.parametrize("levels", [40, 200, 300, 400, 450, 480, 500, 9000])
+@pytest.mark.parametrize(("start", "end"), [("[", "]"), ("{a = ", "}")])
+def test_nesting_that_is_too_deep(folder: Folder, levels: int, start: str, end: str) -> None:
+    said = said_of(folder, f"a = {start * levels}1{end * levels}".encode())
+    assert ":1:1: the manifest is not TOML: lists or tables are nested too deeply\n" in said
+
+
+def test_a_dotted_key_that_is_too_deep(folder: Folder, good_text: str) -> None:
+    said = said_of(folder, f"{good_text}\na{'.a' * 400} = 1\n".encode())
+    assert said.startswith(
+        "cluster.toml:64:1: the manifest is not TOML: lists or tables are nested"
+    )
+    assert "  found:    more than 32 levels\n" in said
 
 
 def test_a_number_with_more_digits_than_python_reads(folder: Folder) -> None:
