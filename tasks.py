@@ -350,7 +350,9 @@ def bench(_ctx: Context, only: str = "", json: bool = False) -> None:
     """Measure the speed claims, each against its yardstick in the same run."""
     from tests.bench.run import run_benchmarks
 
-    _say(run_benchmarks(ROOT, only=only), as_json=json)
+    report = run_benchmarks(ROOT, only=only, progress=_progress(json=json))
+    _say(report, as_json=json)
+    sys.exit(0 if report.met else 1)
 
 
 ns = Collection(lock, build, schema, plan, deploy, status, logs, stop, verify)

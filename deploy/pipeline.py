@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from builder.edges.files import LoadedManifest
     from builder.manifest import Node
     from builder.progress import Progress
+    from builder.reports import Built
     from deploy.actions import Plan
     from deploy.state import NodeState
     from deploy.wanted import Wanted
@@ -108,6 +109,22 @@ def logs(file: Path, *, tail: int) -> LogsReport:
     return LogsReport(loaded.manifest.name, tuple(log for _, log in every))
 
 
+def offer_of(built: Built) -> Offer:
+    """A built image as the blob server offers it: our blobs from the store, else the base's."""
+    image = built.image
+    places = [built.store.path]
+    if isinstance(built.base, LayoutSource):
+        places.append(built.base.path)
+    layers = (layer.descriptor.digest for layer in image.layers)
+    return Offer(
+        manifest=image.manifest.raw,
+        manifest_digest=image.manifest.descriptor.digest,
+        media_type=image.manifest.descriptor.media_type,
+        blobs=frozenset((image.config.digest, *layers)),
+        places=places,
+    )
+
+
 def _wanted(file: Path) -> tuple[LoadedManifest, Wanted]:
     """The manifest and what its lock, which has to be current, wants of the nodes."""
     loaded = read_manifest(file)
@@ -157,28 +174,11 @@ def _supply(
 ) -> None:
     """Let the nodes fetch what the plan brings them; the image is built if the store lacks it."""
     fetches_image = any(isinstance(action, PullImage) for action in todo.actions)
-    offer = _offer(file, progress) if fetches_image else None
+    offer = offer_of(build(file, progress, locked=True)) if fetches_image else None
     model = loaded.manifest.model.files
     folder = None if model is None else loaded.folder / model
     for node in nodes.values():
         node.supplies = Supplies(offer, folder)
-
-
-def _offer(file: Path, progress: Progress) -> Offer:
-    """The locked image as the blob server offers it: our blobs from the store, else the base's."""
-    built = build(file, progress, locked=True)
-    image = built.image
-    places = [built.store.path]
-    if isinstance(built.base, LayoutSource):
-        places.append(built.base.path)
-    layers = (layer.descriptor.digest for layer in image.layers)
-    return Offer(
-        manifest=image.manifest.raw,
-        manifest_digest=image.manifest.descriptor.digest,
-        media_type=image.manifest.descriptor.media_type,
-        blobs=frozenset((image.config.digest, *layers)),
-        places=places,
-    )
 
 
 def _remove_all(node: RemoteNode) -> list[str]:
