@@ -76,7 +76,7 @@ class PinNotFoundError(BuildError):
                 what="the pinned image is not here",
                 expected=self.pin,
                 found=", ".join(self.offered) or "nothing",
-                remedy="restore the image, or accept what the source has: `inv pin`",
+                remedy="restore the image, or pin the one that is found if you want that",
             ),
         )
 
