@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from builder.errors import Message, NodeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+
+ROOT_NEEDED: Final = "root: namespaces, mounts and links need it"
 
 
 class LabSpecError(NodeError):
@@ -108,7 +111,7 @@ class LeftoverError(NodeError):
 
 
 class RequirementsMissingError(NodeError):
-    """The machine lacks what a lab needs."""
+    """The machine lacks what a lab needs; `command` installs what packages bring of it."""
 
     def __init__(self, missing: Sequence[str], command: Sequence[str]) -> None:
         super().__init__(tuple(missing), tuple(command))
@@ -116,16 +119,21 @@ class RequirementsMissingError(NodeError):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """One message that lists all of it, with the command that installs it, if there is one."""
-        as_root = " ".join(self.command)
+        """One message that lists all of it."""
         return (
             Message(
                 place="this machine",
                 what="it cannot carry a lab",
                 detail="\n".join(f"missing: {what}" for what in self.missing),
-                remedy=as_root or "run the same command as root, on Linux and x86-64",
+                remedy=self._remedy(),
             ),
         )
+
+    def _remedy(self) -> str:
+        """What helps: installing, being root, both, or another machine."""
+        install = f"as root: {' '.join(self.command)}" if self.command else ""
+        again = "run the same command as root" if ROOT_NEEDED in self.missing else ""
+        return "; then ".join(filter(None, (install, again))) or "use a machine that has it"
 
 
 class InstallError(NodeError):

@@ -12,9 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from deploy.lab import access, cgroups, fabric, network, nodes
-from deploy.lab.errors import LeftoverError, NodeStartError, RequirementsMissingError
+from deploy.lab.errors import (
+    ROOT_NEEDED,
+    LeftoverError,
+    NodeStartError,
+    RequirementsMissingError,
+)
 from deploy.lab.processes import running_module
-from deploy.lab.requirements import ROOT_NEEDED
 from deploy.lab.runtime import may_raise_limits
 
 if TYPE_CHECKING:

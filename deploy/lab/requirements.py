@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from deploy.lab.errors import InstallError, RequirementsMissingError
+from deploy.lab.errors import ROOT_NEEDED, InstallError, RequirementsMissingError
 from deploy.lab.node_init import PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 PACKAGE_OF: Final = {
     "dockerd": "docker.io",
@@ -33,7 +33,6 @@ PACKAGE_OF: Final = {
 
 The lab's images hold no interpreter: their scripts run the machine's /usr/bin/python3.
 """
-ROOT_NEEDED: Final = "root: namespaces, mounts and links need it"
 POLICY_FILE: Final = Path("/usr/sbin/policy-rc.d")
 """Debian packages ask it before they start a service; 101 means no. Source: invoke-rc.d(8)."""
 _SERVICES: Final = (
@@ -54,8 +53,13 @@ class Missing:
     package: str = ""
 
 
-def missing_requirements() -> tuple[Missing, ...]:
-    """What stands between this machine and a lab; empty when it can carry one."""
+def missing_requirements(
+    package_of: Mapping[str, str] = PACKAGE_OF,
+) -> tuple[Missing, ...]:
+    """What stands between this machine and a lab; empty when it can carry one.
+
+    `package_of` has the Debian package of every program, or file by its path, that must be there.
+    """
     machine = [
         Missing(what)
         for what, present in (
@@ -68,10 +72,14 @@ def missing_requirements() -> tuple[Missing, ...]:
     ]
     programs = [
         Missing(program, _client_package() if program == "docker" else package)
-        for program, package in PACKAGE_OF.items()
-        if shutil.which(program, path=PATH) is None
+        for program, package in package_of.items()
+        if not (Path(program).exists() if program.startswith("/") else _found(program))
     ]
     return (*machine, *programs)
+
+
+def _found(program: str) -> bool:
+    return shutil.which(program, path=PATH) is not None
 
 
 def _client_package() -> str:
@@ -91,19 +99,25 @@ def install_command(missing: Sequence[Missing]) -> tuple[str, ...]:
     return ("apt-get", "install", "-y", "--no-install-recommends", *packages)
 
 
-def provide(*, install: bool, announce: Callable[[str], None]) -> None:
-    """Nothing; the machine can carry a lab. Errors and `announce` as of `install_missing`."""
-    install_missing(missing_requirements(), announce, allowed=install)
+def provide(
+    *,
+    install: bool,
+    announce: Callable[[str], None],
+    package_of: Mapping[str, str] = PACKAGE_OF,
+) -> None:
+    """Nothing; the machine has it all. Errors and `announce` as of `install_missing`."""
+    install_missing(lambda: missing_requirements(package_of), announce, allowed=install)
 
 
 def install_missing(
-    missing: Sequence[Missing], announce: Callable[[str], None], *, allowed: bool
+    find: Callable[[], Sequence[Missing]], announce: Callable[[str], None], *, allowed: bool
 ) -> None:
-    """Nothing; what was missing is there, and no service was started or enabled by the way.
+    """Nothing; `find` finds nothing missing, and no service was started or enabled by the way.
 
     `announce` gets each command before it runs. RequirementsMissingError if installing is not
     allowed, not possible here, or was not enough; InstallError if apt-get fails.
     """
+    missing = find()
     if not missing:
         return
     command = install_command(missing)
@@ -112,8 +126,8 @@ def install_missing(
         raise RequirementsMissingError([item.what for item in missing], command)
     with _no_services_started(), _services_left_disabled():
         _announced_apt(("apt-get", "update"), announce)
-        _announced_apt(install_command(missing_requirements()), announce)
-    still = missing_requirements()
+        _announced_apt(install_command(find()), announce)  # only now is every package known
+    still = find()
     if still:
         raise RequirementsMissingError([item.what for item in still], install_command(still))
 
