@@ -251,20 +251,15 @@ def _lab_spec() -> LabSpec:
     return LabSpec(root=ROOT)
 
 
-def _prepare_machine(*, no_install: bool, progress: Progress) -> None:
-    from deploy.lab.requirements import provide
-
-    provide(install=not no_install, announce=progress.note)
-
-
-@task(name="up", help=_help("json", "quiet", "no-install"))
+@task(name="up", help=_help("json", "quiet", install="install missing Debian packages first"))
 @_reported
-def lab_up(_ctx: Context, json: bool = False, quiet: bool = False, no_install: bool = True) -> None:
+def lab_up(_ctx: Context, json: bool = False, quiet: bool = False, install: bool = False) -> None:
     """Start two nodes on this machine, each with its own engine, sshd and RoCE devices."""
     from deploy.lab.lifecycle import lab_up as up
+    from deploy.lab.requirements import provide
 
     progress = _progress(json=json, quiet=quiet)
-    _prepare_machine(no_install=no_install, progress=progress)
+    provide(install=install, announce=progress.note)
     _say(up(_lab_spec(), progress), as_json=json)
 
 
@@ -296,26 +291,28 @@ def demo(_ctx: Context, no_install: bool = False) -> None:
     from builder import pipeline as builder
     from deploy import pipeline as deployer
     from deploy.lab.lifecycle import lab_up as up
+    from deploy.lab.requirements import provide
     from verify.run import run_checks
 
     file, progress = ROOT / FILE, _progress()
-    print("== 1/6 two nodes on this machine (inv lab.up)")
-    _prepare_machine(no_install=no_install, progress=progress)
-    print(up(_lab_spec(), progress).text())
-    print("== 2/6 is the lock that of the manifest? (inv lock --check)")
-    print(builder.check_lock(file).text())
-    print("== 3/6 assemble the hybrid image, as locked (inv build --locked)")
-    print(builder.build(file, progress, locked=True).text())
-    print("== 4/6 what a deployment would do (inv plan)")
-    print(deployer.plan(file).text())
-    print("== 5/6 do it (inv deploy)")
+    say = functools.partial(print, flush=True)  # in a pipe, too, before the progress that follows
+    say("== 1/6 two nodes on this machine (inv lab.up)")
+    provide(install=not no_install, announce=progress.note)
+    say(up(_lab_spec(), progress).text())
+    say("== 2/6 is the lock that of the manifest? (inv lock --check)")
+    say(builder.check_lock(file).text())
+    say("== 3/6 assemble the hybrid image, as locked (inv build --locked)")
+    say(builder.build(file, progress, locked=True).text())
+    say("== 4/6 what a deployment would do (inv plan)")
+    say(deployer.plan(file).text())
+    say("== 5/6 do it (inv deploy)")
     deployed = deployer.deploy(file, progress)
-    print(deployed.text())
-    print("== 6/6 prove what runs (inv verify)")
+    say(deployed.text())
+    say("== 6/6 prove what runs (inv verify)")
     report = run_checks(file, progress=progress)
-    print(report.text(colour=_colour()))
+    say(report.text(colour=_colour()))
     report.require_passed()
-    print(DEMO_END.format(answer=deployed.answer))
+    say(DEMO_END.format(answer=deployed.answer))
 
 
 @task
@@ -337,10 +334,11 @@ def check(_ctx: Context) -> None:
 @_reported
 def test(_ctx: Context, fast: bool = False, slow: bool = False, no_install: bool = False) -> None:
     """Run everything CI runs: static checks, unit tests, and two real nodes on this machine."""
-    from tests.runner import run_tests
+    from deploy.lab.requirements import provide
+    from tests.runner import PACKAGE_OF_TESTS, run_tests
 
     if not fast:
-        _prepare_machine(no_install=no_install, progress=_progress())
+        provide(install=not no_install, announce=_progress().note, package_of=PACKAGE_OF_TESTS)
     sys.exit(run_tests(ROOT, fast=fast, slow=slow))
 
 
@@ -355,7 +353,7 @@ def bench(_ctx: Context, only: str = "", json: bool = False) -> None:
     sys.exit(0 if report.met else 1)
 
 
-ns = Collection(lock, build, schema, plan, deploy, status, logs, stop, verify)
+ns = Collection(
+    lock, build, schema, plan, deploy, status, logs, stop, verify, demo, check, test, bench
+)
 ns.add_collection(Collection("lab", lab_up, lab_down, lab_status))
-for _task in (demo, check, test, bench):
-    ns.add_task(_task)

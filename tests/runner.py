@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploy.lab.requirements import PACKAGE_OF
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+PACKAGE_OF_TESTS: Mapping[str, str] = {
+    **PACKAGE_OF,
+    "mmdebstrap": "mmdebstrap",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+    "skopeo": "skopeo",
+    "umoci": "umoci",
+}
+"""What the tests call beyond what a lab needs: makers of the Debian 13 tree, outside readers."""
 
 
 def provide_dev_tools(root: Path) -> None:
@@ -20,11 +32,13 @@ def provide_dev_tools(root: Path) -> None:
     print("installing development dependencies into .venv", file=sys.stderr)
     args = ["--quiet", "--no-deps", "--require-hashes", "-r", str(wanted)]
     uv = shutil.which("uv")
-    installer = (
-        [uv, "pip", "install", "--python", sys.executable]
-        if uv
-        else [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
-    )
+    if uv:
+        installer = [uv, "pip", "install", "--python", sys.executable]
+    else:
+        # uv may have made this .venv, without pip, and not be on the PATH of root
+        if importlib.util.find_spec("pip") is None:
+            subprocess.run([sys.executable, "-m", "ensurepip"], check=True, stdout=sys.stderr)
+        installer = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
     subprocess.run([*installer, *args], check=True)
     made.write_bytes(wanted.read_bytes())
 
