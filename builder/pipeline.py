@@ -24,10 +24,12 @@ from builder.pipeline_errors import (
     OutputsDifferError,
     OwnFileChangedError,
     StaleLockError,
+    StaleSchemaError,
     UnsupportedSourceError,
 )
 from builder.reports import Built, LockReport
 from builder.resolve import as_asked, outputs_of, resolve
+from builder.schema import FILE_NAME, schema_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,6 +106,21 @@ def build(
         progress.stage(f"write {output}")
         write_layout(output, built.image, built.open_blob)
     return built
+
+
+def schema(root: Path, *, check: bool) -> str:
+    """Write the JSON Schema of cluster.toml into a folder, if it is not there; say what was done.
+
+    With `check` nothing is written: raises StaleSchemaError when the file is another.
+    """
+    path = root / FILE_NAME
+    text = schema_text().encode()
+    if path.is_file() and path.read_bytes() == text:
+        return f"{path} is current"
+    if check:
+        raise StaleSchemaError(str(path))
+    path.write_bytes(text)
+    return f"{path} written"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,27 @@ class CheckpointConfigError(BuildError):
         )
 
 
+class StaleSchemaError(ManifestError):
+    """The committed JSON Schema is not that of the manifest's models."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message."""
+        return (
+            Message(
+                place=self.path,
+                what="the JSON Schema is not that of this sparklock's manifests",
+                expected="what `inv schema` writes",
+                found="another text, or no file",
+                remedy="inv schema, then commit the file",
+            ),
+        )
+
+
 class StaleLockError(LockError):
     """The lock does not belong to the manifest and the files beside it."""
 
