@@ -48,7 +48,7 @@ def lab(lab_root: Path) -> Iterator[LabState]:
 def mixed_lab(lab_root: Path) -> Iterator[LabState]:
     """A pair with both image stores: spark-a Docker's own, spark-b containerd's.
 
-    Tests that use it are `slow`: the first one on a machine makes a Debian 13 tree.
+    The first one on a machine makes a Debian 13 tree, which takes about a minute.
     """
     if shutil.which("mmdebstrap") is None:
         pytest.skip("no node with containerd's image store on this machine, missing: mmdebstrap")

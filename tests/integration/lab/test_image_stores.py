@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from deploy.lab.lifecycle import LabState
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = pytest.mark.lab
 
 
 def test_one_image_has_two_engine_ids_and_the_same_layers(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from deploy.lab.lifecycle import LabState
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = pytest.mark.lab
 
 
 def test_both_stores_run_the_locked_image_and_its_name_is_told_by_the_store(
