@@ -216,8 +216,8 @@ def verify(
     _ctx: Context,
     file: str = FILE,
     only: str = "",
+    json: bool = False,  # before junit, or invoke gives -j to that
     junit: str = "",
-    json: bool = False,
     quiet: bool = False,
 ) -> None:
     """Prove on every node what runs there: image, launcher, fabric, ranks, answers."""

@@ -1,0 +1,100 @@
+"""The tasks as a person meets them, and the requirements they are installed from."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks import ns
+
+ROOT = Path(__file__).parents[2]
+TASKS: list[str] = sorted(ns.task_names)
+HEAVY = frozenset({"docker", "pytest", "testinfra", "rich", "pydantic", "requests", "tomlkit"})
+LISTING = """
+import sys
+from invoke.main import program
+program.run(["inv", *sys.argv[1:]], exit=False)
+print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+
+
+def invoked(*args: str) -> subprocess.CompletedProcess[str]:
+    """What `inv ARGS` prints; on standard error stands which modules it loaded."""
+    return subprocess.run(
+        [sys.executable, "-c", LISTING, *args], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+
+@pytest.mark.parametrize("args", [["--list"], ["--help", "deploy"]])
+def test_looking_at_the_tasks_loads_nothing_heavy(args: list[str]) -> None:
+    result = invoked(*args)
+
+    assert "deploy" in result.stdout
+    loaded = {line.partition(".")[0] for line in result.stderr.splitlines()}
+    assert "tasks" in loaded
+    assert not loaded & HEAVY
+
+
+def test_the_map_of_the_project_has_every_task_with_a_line_of_help() -> None:
+    shown = invoked("--list").stdout
+
+    for name in TASKS:
+        first = ns[name].__doc__.strip().splitlines()[0]
+        assert f"  {name} " in shown
+        assert first.split()[0] in shown
+        assert first.endswith(".")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_option_has_help(name: str) -> None:
+    for argument in ns[name].get_arguments():
+        assert argument.help, f"{name}: {argument.name}"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_option_is_a_double_negation(name: str) -> None:
+    for argument in ns[name].get_arguments():
+        on_by_default = argument.kind is bool and argument.default is True
+        assert not on_by_default, f"{name}: invoke would call it --no-{argument.name}"
+
+
+def arguments(name: str) -> dict[str, Any]:
+    return {argument.name: argument for argument in ns[name].get_arguments()}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_an_option_has_the_same_letter_everywhere(name: str) -> None:
+    shorts = {"file": "f", "json": "j", "quiet": "q"}
+    for option, short in shorts.items():
+        argument = arguments(name).get(option)
+        assert argument is None or short in argument.names
+
+
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        ("requirements.txt", ("--no-dev",)),
+        ("requirements-dev.txt", ("--only-group", "dev")),
+    ],
+)
+def test_requirements_are_those_of_the_lock(file: str, options: tuple[str, ...]) -> None:
+    beside = Path(sys.executable).with_name("uv")
+    uv = str(beside) if beside.exists() else shutil.which("uv")
+    if uv is None:
+        pytest.skip("uv is not installed: it is one of the development dependencies")
+    exported = subprocess.run(
+        [
+            *(uv, "export", "--quiet", "--frozen", "--offline", "--no-emit-project", "--no-header"),
+            *("--format", "requirements-txt", *options),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout
+
+    assert (ROOT / file).read_bytes() == exported
