@@ -32,16 +32,17 @@ class Poster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A completion, counters of every node before and after it, and what was logged meanwhile.
+    """A completion, and the counters of every node before and after it.
 
-    `failure` says why there is no answer; it is None when there is one.
+    `failure` says why there is no answer; it is None when there is one. `began` is by each node's
+    own clock, for what its rank logged since.
     """
 
     answered: Mapping[str, Any] | None
     failure: ApiError | None
     before: Mapping[str, Mapping[str, int]]
     after: Mapping[str, Mapping[str, int]]
-    logged: Mapping[str, tuple[str, ...]]
+    began: Mapping[str, str]
 
     @property
     def answer(self) -> Mapping[str, Any]:
@@ -77,8 +78,7 @@ def ask(cluster: ObservedCluster, api: Poster, nonce: str) -> Canary:
     except ApiError as error:
         failure = error
     after = cluster.each(_counters)
-    logged = cluster.each(lambda node: node.log_since(began[node.expected.name]))
-    return Canary(answered, failure, before, after, logged)
+    return Canary(answered, failure, before, after, began)
 
 
 def _counters(node: ObservedNode) -> dict[str, int]:

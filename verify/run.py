@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from builder.digest import Digest
+    from builder.errors import Message
     from builder.progress import Progress
 
 _RAN = (0, 1)
@@ -60,12 +61,13 @@ def run_checks(
 
 
 class _Listener:
-    """Takes events, and tells progress when a group begins or a check does not pass."""
+    """Takes events, and tells progress when a group begins and of every new cause of trouble."""
 
     def __init__(self, told: Told, progress: Progress) -> None:
         self._told = told
         self._progress = progress
         self._group = ""
+        self._causes: set[Message] = set()
 
     def hear(self, line: str) -> None:
         result = self._told.hear(line)
@@ -74,7 +76,8 @@ class _Listener:
         if result.group != self._group:
             self._group = result.group
             self._progress.stage(f"check {result.group}")
-        if result.outcome in (Outcome.FAILED, Outcome.ERROR):
+        if not self._causes.issuperset(result.messages):
+            self._causes.update(result.messages)
             self._progress.note(f"{result.outcome.value}: {result.check.id}")
 
 

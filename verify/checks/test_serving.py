@@ -46,5 +46,5 @@ def test_fingerprint(claim: Claim, expected: ExpectedCluster, canary: Canary) ->
 
 
 def test_quiet_log(claim: Claim, canary: Canary, node: ObservedNode) -> None:
-    """The rank logged no error while the completion was answered."""
-    claim.settle(judge.quiet_log(canary.logged[node.expected.name]))
+    """The rank has logged no error since the completion was asked for."""
+    claim.settle(judge.quiet_log(node.log_since(canary.began[node.expected.name])))

@@ -42,8 +42,10 @@ class Api:
                 connection.request(method, route, body, headers)
                 answer = connection.getresponse()
                 status, text = answer.status, answer.read()
+        except TimeoutError as error:
+            raise ApiError(request, str(error), deadline_s) from error
         except (OSError, HTTPException) as error:
-            problem = f"{type(error).__name__}: {error}"
+            problem = f"the connection ended without an answer ({type(error).__name__})"
             raise ApiError(request, problem, deadline_s) from error
         value = _object_of(text)
         if status != 200 or value is None:  # noqa: PLR2004 - HTTP OK

@@ -156,6 +156,8 @@ def test_a_rank_that_is_gone_leaves_nothing_to_judge_and_nothing_passes_for_it(p
     (message,) = report.failures
     assert message.place == "node spark-b"
     assert message.remedy == "inv deploy"
+    serving = pair.verify("serving")
+    assert "serving.completion" in names(serving, Outcome.FAILED)
 
 
 def test_a_container_of_another_lock_is_found_though_the_image_is_the_same(pair: Pair) -> None:

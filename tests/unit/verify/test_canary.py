@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.verify import samples
 from tests.unit.verify.test_observe import Answer, cluster
 from verify.canary import ask, prompt
 from verify.errors import ApiError
@@ -20,9 +18,8 @@ COUNTER = "/sys/class/net/enp1s0f1np1/statistics/tx_bytes"
 NODE: dict[str, Answer | Exception] = {
     "date": Answer("now"),
     "grep": Answer(f"{COUNTER}:5\n", rc=2),
-    "ps": Answer("abc"),
-    "inspect": Answer('[{"Id": "abc"}]'),
 }
+PAIR = {"spark-a": NODE, "spark-b": NODE}
 
 
 class Server:
@@ -39,11 +36,6 @@ class Server:
         return self.answer
 
 
-def observed(rank: int) -> dict[str, Answer | Exception]:
-    document = json.dumps([samples.container_document(rank)])
-    return {**NODE, "inspect": Answer(document), "logs": Answer("INFO a\n")}
-
-
 @pytest.mark.parametrize("max_model_len", [64, 256, 262_144, None])
 def test_a_prompt_begins_with_the_nonce_and_fits_half_of_the_model_s_length(
     max_model_len: int | None,
@@ -58,21 +50,20 @@ def test_two_prompts_share_no_beginning() -> None:
     assert prompt("a" * 32, 256)[0] != prompt("b" * 32, 256)[0]
 
 
-def test_what_moved_and_what_was_logged_meanwhile_is_kept_per_node() -> None:
+def test_what_moved_meanwhile_and_when_it_began_is_kept_per_node() -> None:
     server = Server({"choices": []})
-    found = ask(cluster({"spark-a": observed(0), "spark-b": observed(1)}), server, NONCE)
+    found = ask(cluster(PAIR), server, NONCE)
     assert found.answer == {"choices": []}
     assert found.before == found.after == {"spark-a": {COUNTER: 5}, "spark-b": {COUNTER: 5}}
-    assert found.logged == {"spark-a": ("INFO a",), "spark-b": ("INFO a",)}
+    assert found.began == {"spark-a": "now", "spark-b": "now"}
     ((route, body, deadline_s),) = server.bodies
     assert (route, body["model"], deadline_s) == ("/v1/completions", "/srv/models/tiny", 60)
 
 
 def test_without_an_answer_the_rest_is_known_and_the_answer_raises() -> None:
     failure = ApiError("POST /v1/completions", "TimeoutError: the deadline is over", 60)
-    nodes = cluster({"spark-a": observed(0), "spark-b": observed(1)})
-    found = ask(nodes, Server(failure), NONCE)
+    found = ask(cluster(PAIR), Server(failure), NONCE)
     assert found.failure is failure
-    assert set(found.logged) == {"spark-a", "spark-b"}
+    assert set(found.after) == {"spark-a", "spark-b"}
     with pytest.raises(ApiError, match="deadline"):
         _ = found.answer
