@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-GZIP_MAGIC: Final = b"\x1f\x8b"
+GZIP_MAGIC: Final = b"\x1f\x8b\x08"
+"""With the method, always deflate: a plain tar may begin with a path of the first two bytes."""
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
 _PIECE_BYTES = 64 * 2**10

@@ -14,10 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from builder.errors import BuildError
+from builder.oci.decompress import GZIP_MAGIC, ZSTD_MAGIC
 from builder.oci.layers import read_layer
 from builder.oci.tar import TarEntry, TarKind, ordered, write_tar
 from builder.oci.tree import Kind
@@ -124,9 +125,11 @@ def test_pythons_tarfile_reads_exactly_what_was_written(entries: tuple[TarEntry,
     ]
 
 
+@example((TarEntry("\x1f\udc8b", TarKind.FILE, 0o644, 0, 0, 0),))  # begins as gzip does
 @given(trees())
 def test_our_own_reader_reads_exactly_what_was_written(entries: tuple[TarEntry, ...]) -> None:
     data, blobs = archive_of(entries), MemoryBlobs()
+    assume(not data.startswith((GZIP_MAGIC, ZSTD_MAGIC)))  # engines would be misled, too
     listing = read_layer(pieces(data), plain_layer(data), keep=lambda _: True, blobs=blobs)
 
     expected = [item for item in ordered(entries) if item.kind is not TarKind.WHITEOUT]
