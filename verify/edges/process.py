@@ -9,6 +9,7 @@ by a signal, is then seen as checks without a result.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,11 +60,16 @@ def run_pytest(
                 stderr=subprocess.STDOUT,
                 pass_fds=[writer],
                 env=environment,
+                start_new_session=True,  # a Ctrl-C reaches it through us, and not twice
             )
         finally:
             os.close(writer)
         with process:
-            for line in lines:
-                hear(line)
+            try:
+                for line in lines:
+                    hear(line)
+            except BaseException:
+                process.send_signal(signal.SIGINT)  # once: pytest then ends its connections
+                raise
         output.seek(0)
         return Ended(process.returncode, output.read().decode(errors="replace"))

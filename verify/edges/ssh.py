@@ -46,7 +46,8 @@ class Connections:
 
     def __enter__(self) -> Self:
         """Open all masters at once."""
-        self._folder = Path(tempfile.mkdtemp(prefix="sparklock-"))
+        # Not TMPDIR, nor a node's name: a socket's path has 108 bytes at most, and ssh adds to it.
+        self._folder = Path(tempfile.mkdtemp(prefix="sparklock-verify-", dir="/tmp"))
         try:
             self._open_all()
             self._config.write_text("".join(self._host_block(node) for node in self._nodes))
@@ -73,7 +74,7 @@ class Connections:
 
     def forward(self, node: Node, host: str, port: int) -> Path:
         """A local socket that leads to an address as the node sees it."""
-        local = self._folder / f"{node.name}.tcp"
+        local = self._path(node, "api")
         self._control(node, "forward", "-L", f"{local}:{host}:{port}")
         return local
 
@@ -82,7 +83,10 @@ class Connections:
         return self._folder / "config"
 
     def _socket(self, node: Node) -> Path:
-        return self._folder / f"{node.name}.ssh"
+        return self._path(node, "ssh")
+
+    def _path(self, node: Node, kind: str) -> Path:
+        return self._folder / f"{self._nodes.index(node)}.{kind}"
 
     def _open_all(self) -> None:
         with ThreadPoolExecutor(len(self._nodes)) as pool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +13,12 @@ from builder import pipeline
 from builder.errors import LockError
 from builder.progress import Silent
 from tests.integration.verify.conftest import NOT_SHOWN_IN_THE_LAB, names, not_passed
+from verify.edges.process import run_pytest
 from verify.errors import NodesNotReadyError, NothingSelectedError, UnprovenError
 from verify.report import Outcome
 from verify.run import run_checks
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integration.verify.conftest import Pair
 
 pytestmark = pytest.mark.lab
@@ -194,6 +194,19 @@ def test_an_engine_that_is_down_is_the_node_s_fault(pair: Pair) -> None:
     pair.node("spark-a").stop_engine()
     with pytest.raises(NodesNotReadyError, match="engine does not answer"):
         pair.verify("fabric")
+
+
+def test_an_interrupted_run_ends_at_once_and_leaves_nothing_behind(pair: Pair) -> None:
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    def folders() -> set[Path]:
+        return set(Path("/tmp").glob("sparklock-verify-*"))  # noqa: S108 - where ssh's sockets are
+
+    before = folders()
+    with pytest.raises(KeyboardInterrupt):
+        run_pytest(pair.manifest_path, only=None, junit_path=None, hear=interrupt)
+    assert folders() == before
 
 
 def test_a_selection_says_so_and_one_of_nothing_is_refused(pair: Pair) -> None:
