@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,3 +71,16 @@ def test_the_hybrid_is_the_base_and_two_files_of_the_donor_and_one_entry(
     assert image["files"] == []
     assert image["entrypoint"] == ["/opt/nvidia/nvidia_entrypoint.sh"]
     assert image["workdir"] == "/workspace/vllm"
+
+
+def test_the_manifests_differ_in_nothing_but_their_images(examples: Examples) -> None:
+    donor, base, hybrid = (
+        tomllib.loads(examples.manifest(name).read_text()) for name in ("donor", "base", "hybrid")
+    )
+    added = {key: hybrid["image"].pop(key) for key in ("donors", "graft", "register")}
+    assert hybrid == base
+    assert added["donors"]["tiny"] == donor["image"]["base"]
+    assert len(added["graft"]) == len(added["register"]) == 1
+    for manifest in (donor, base):
+        del manifest["image"], manifest["vllm"]
+    assert donor == base
