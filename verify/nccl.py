@@ -19,7 +19,8 @@ Transport = Literal["IB", "socket", "none"]
 _SAYS_IB: Final = re.compile(r"Using network IB\b|via NET/IB/\d")
 _SAYS_SOCKET: Final = re.compile(r"Using network Socket\b|via NET/Socket/\d")
 _DEVICES: Final = re.compile(r"NET/IB : Using (?P<devices>\[\d+\].*)")
-_DEVICE: Final = re.compile(r"\[\d+\](?P<hca>[\w.-]+):\d+/(?:RoCE|IB)\b")
+_DEVICE: Final = re.compile(r"\[\d+\] ?(?P<hca>[\w.-]+):\d+/(?:RoCE|IB)\b")
+"""`[0]hca:1/RoCE`, and `[0]={[0] hca:1/RoCE, [1] hca:1/RoCE}` of the releases that merge here."""
 _VERSION: Final = re.compile(r"NCCL version (?P<version>\S+)")
 
 

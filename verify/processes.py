@@ -17,6 +17,7 @@ Kind = Literal["absent", "file", "directory", "other"]
 
 _ESTABLISHED: Final = "01"
 _V4_HEX_DIGITS: Final = 8
+_FURTHER_RANKS: Final = re.compile(r"_(?:PCP|DCP|EP)\d+")
 _LIMIT_LINE: Final = re.compile(r"Max (?P<name>.+?) {2,}(?P<soft>\S+) +(?P<hard>\S+)")
 
 
@@ -199,8 +200,10 @@ def served_commands(processes: Sequence[Process]) -> tuple[tuple[Process, ServeC
 def titles(processes: Sequence[Process], prefix: str) -> tuple[str, ...]:
     """The titles that vLLM gave its processes, sorted, without `PREFIX::`.
 
-    The kernel's short name is cut at 15 characters, so titles are read from the arguments.
+    The kernel's short name is cut at 15 characters, so titles are read from the arguments. What a
+    title says beyond stage and tensor rank (experts, contexts) decides no place, and is left out.
     """
     start = f"{prefix}::"
     firsts = [process.args[0] for process in processes if process.args]
-    return tuple(sorted(first[len(start) :].strip() for first in firsts if first.startswith(start)))
+    own = [first.removeprefix(start).strip() for first in firsts if first.startswith(start)]
+    return tuple(sorted(_FURTHER_RANKS.sub("", title) for title in own))

@@ -45,6 +45,13 @@ def test_a_roce_run_is_ib_and_lists_both_devices() -> None:
     assert found.hcas == ("roceP2p1s0f1", "rocep1s0f1")
 
 
+def test_devices_that_nccl_merged_into_one_are_both_listed() -> None:
+    line = INFO + (
+        "NET/IB : Using [0]={[0] rocep1s0f1:1/RoCE, [1] roceP2p1s0f1:1/RoCE} [RO]; OOB eth0:x<0>"
+    )
+    assert parse_nccl([line]).hcas == ("roceP2p1s0f1", "rocep1s0f1")
+
+
 def test_channels_alone_decide_too() -> None:
     assert parse_nccl([INFO + "Channel 00/0 : 1[0] -> 0[0] [send] via NET/IB/0"]).transport == "IB"
 

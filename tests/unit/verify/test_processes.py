@@ -130,6 +130,12 @@ def test_titles_are_found_by_their_prefix_and_sorted() -> None:
     assert titles(processes, "OTHER") == ("Worker_TP1",)
 
 
+@pytest.mark.parametrize("suffix", ["_EP0", "_DCP1_EP3", "_PCP0"])
+def test_ranks_that_decide_no_place_are_left_out(suffix: str) -> None:
+    process = samples.process(1, f"VLLM::Worker_PP1_TP0{suffix}")
+    assert titles([process], "VLLM") == ("Worker_PP1_TP0",)
+
+
 def test_a_connection_counts_only_if_a_process_of_the_container_owns_it() -> None:
     text = "\n".join(
         [
