@@ -297,9 +297,10 @@ class _OwnFile:
 
 
 def _found(entry: Entry | None) -> str:
+    """What is in the place of a module; its folders' and its own links were followed."""
     if entry is None:
         return "nothing of that name"
-    return f"a {entry.kind.value}" + (" outside of the package" if entry.kind is Kind.FILE else "")
+    return "a file outside of the package" if entry.kind is Kind.FILE else "a device or pipe"
 
 
 def _mode(mode: int) -> str:

@@ -6,6 +6,7 @@ The base knows `Old`, the donor `New`; grafting one module and registering `New`
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from typing import TYPE_CHECKING, Final
 
@@ -156,6 +157,11 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+    def remove(self, name: str) -> Project:
+        """Remove a folder with everything in it."""
+        shutil.rmtree(self.folder / name)
+        return self
 
     def edit(self, old: str, new: str) -> Project:
         """Replace a text that the manifest has exactly once."""

@@ -36,6 +36,8 @@ CHUNK_BYTES: Final = 2**20
 MARKER: Final = "oci-layout"
 INDEX: Final = "index.json"
 VERSION: Final = "1.0.0"
+UNFINISHED: Final = ".writing-"
+"""How the name of a file begins that is being written, or was when its writer was killed."""
 REF_NAME: Final = "org.opencontainers.image.ref.name"
 
 
@@ -133,8 +135,9 @@ def write_layout(
     _refuse_other_folder(directory)
     blobs = directory / "blobs" / "sha256"
     with _storage_errors(directory, "write an OCI layout"):
-        blobs.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         _write(directory / MARKER, [canonical_json({"imageLayoutVersion": VERSION})])
+        blobs.mkdir(parents=True, exist_ok=True)  # after the marker, by which the folder is ours
         kept = {
             _write_blob(blobs, image.manifest.descriptor.digest, [image.manifest.raw]),
             _write_blob(blobs, image.config.digest, [image.config.raw]),
@@ -146,7 +149,7 @@ def write_layout(
                 whole = checked(chunks, descriptor, place=place)
                 kept.add(_write_blob(blobs, descriptor.digest, whole))
         _write(directory / INDEX, [canonical_json(_index(image, name))])
-        for path in set(blobs.iterdir()) - kept:
+        for path in {*blobs.iterdir(), *directory.glob(f"{UNFINISHED}*")} - kept:
             path.unlink()
 
 
@@ -155,7 +158,8 @@ def _refuse_other_folder(directory: Path) -> None:
         return
     if not directory.is_dir():
         raise NotALayoutError(str(directory), found="a file")
-    names = sorted(path.name for path in directory.iterdir())
+    names = [path.name for path in sorted(directory.iterdir())]
+    names = [name for name in names if not name.startswith(UNFINISHED)]
     if names and MARKER not in names:
         raise NotALayoutError(str(directory), found=f"a folder with {names[0]} and so on")
 
@@ -179,7 +183,7 @@ def _write_blob(blobs: Path, digest: Digest, chunks: Iterable[bytes]) -> Path:
 
 def _write(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file that appears under its name with all its bytes or not at all."""
-    file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=".writing-", delete=False)  # noqa: SIM115 - closed below
+    file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=UNFINISHED, delete=False)  # noqa: SIM115 - closed below
     try:
         with file:
             for chunk in chunks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,7 +33,7 @@ from builder.oci.image_errors import (
 from builder.pipeline_errors import UnsupportedSourceError
 from builder.resolve import UnpinnedSourceError
 from tests.project import BASE, DONOR, EPOCH, REGISTRY, SITE, VENV, Project
-from tests.unit.oci.archives import directory, file, symlink, tar_of
+from tests.unit.oci.archives import directory, file, special, symlink, tar_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,6 +163,11 @@ BROKEN: dict[str, tuple[Callable[[Project], object], type[SparklockError], list[
         ),
         MissingModuleError,
         ["a regular file /opt/registry.py", "a file outside of the package"],
+    ),
+    "a module that is a pipe": (
+        lambda p: p.base(tar_of(*without(BASE, REGISTRY), special(REGISTRY, tarfile.FIFOTYPE))),
+        MissingModuleError,
+        [f"a regular file /{REGISTRY}", "found:    a device or pipe"],
     ),
     "a module that is a link to itself": (
         lambda p: p.base(tar_of(*without(BASE, REGISTRY), symlink(REGISTRY, "registry.py"))),
