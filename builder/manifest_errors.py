@@ -154,3 +154,25 @@ class InvalidManifestError(ManifestError):
 
     def _position(self, problem: Problem) -> tuple[int, str, str]:
         return line_of(self.lines, problem.loc), loc_text(problem.loc), problem.what
+
+
+class SshConfigMissingError(ManifestError):
+    """There is no file at [ssh] config, so no node can be reached; `place` is the value's."""
+
+    def __init__(self, place: str, path: str) -> None:
+        super().__init__()
+        self.place = place
+        self.path = path
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message instead of one from every node's ssh."""
+        return (
+            Message(
+                place=self.place,
+                what="there is no such file, so ssh cannot reach the nodes",
+                expected="an ssh_config",
+                found=f"no file {self.path}",
+                remedy="if the nodes are the lab's: inv lab.up writes it; else correct the path",
+            ),
+        )

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from builder.edges.files import read_manifest
+from builder.edges.files import read_manifest, ssh_config_of
 from builder.edges.layout import LayoutSource
 from builder.lockfile import lock_digest, lock_text
 from builder.pipeline import build, check_lock
@@ -136,7 +136,7 @@ def _wanted(file: Path) -> tuple[LoadedManifest, Wanted]:
 def _connected(loaded: LoadedManifest) -> Iterator[Nodes]:
     """Every node in reach, in the manifest's order; or none, when one cannot be reached."""
     manifest = loaded.manifest
-    config = None if manifest.ssh.config is None else loaded.folder / manifest.ssh.config
+    config = ssh_config_of(loaded)
     opened: dict[str, RemoteNode] = {}
 
     def reach(node: Node) -> None:

@@ -27,13 +27,14 @@ from builder.manifest_errors import (
     ManifestNotTomlError,
     ManifestNotUtf8Error,
     ManifestUnreadableError,
+    SshConfigMissingError,
 )
 
 if TYPE_CHECKING:
     from builder.lines import Loc
     from builder.lock import Lock
 
-__all__ = ["LoadedManifest", "read_lock", "read_manifest", "write_lock"]
+__all__ = ["LoadedManifest", "read_lock", "read_manifest", "ssh_config_of", "write_lock"]
 
 
 def read_manifest(path: Path) -> LoadedManifest:
@@ -58,6 +59,20 @@ def read_manifest(path: Path) -> LoadedManifest:
         own_files=local.own_files,
         model_files=local.model_files,
     )
+
+
+def ssh_config_of(loaded: LoadedManifest) -> Path | None:
+    """The ssh_config by which the nodes are reached, None for the user's own.
+
+    Raises SshConfigMissingError. Only who needs the nodes asks: locking and building need no file
+    that a lab writes when it comes up.
+    """
+    if loaded.manifest.ssh.config is None:
+        return None
+    path = loaded.folder / loaded.manifest.ssh.config
+    if not path.is_file():
+        raise SshConfigMissingError(loaded.place("ssh.config"), str(path))
+    return path
 
 
 def _text(path: Path) -> str:

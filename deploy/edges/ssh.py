@@ -319,10 +319,18 @@ class NodeConnection:
     def _no_connection(self) -> NodeError:
         said = self._said()
         kinds = [kind for text, kind in CAUSES if text in said]
-        if not kinds and self._master.poll() is None:
+        if not kinds and self._still_tries():
             kinds = [errors.NodeUnreachableError]
         kind = kinds[0] if kinds else errors.SshError
         return kind(self.node, self.destination.ssh, said)
+
+    def _still_tries(self) -> bool:
+        """Whether ssh waits for an answer; one that gave up closes its output before it ends."""
+        try:
+            self._master.wait(1)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
 
     def _client(self) -> tuple[str, ...]:
         """The start of a command that uses the master, and never a connection of its own."""

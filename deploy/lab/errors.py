@@ -35,6 +35,21 @@ class LabSpecError(NodeError):
         )
 
 
+class NotRootError(NodeError):
+    """Somebody who is not root asked for a lab, or for its end."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message."""
+        return (
+            Message(
+                place="this machine",
+                what="the lab belongs to root: namespaces, mounts and links need it",
+                remedy="run the same command as root",
+            ),
+        )
+
+
 class LabCommandError(NodeError):
     """A program that sets up the lab failed."""
 

@@ -12,12 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from deploy.lab import access, cgroups, fabric, network, nodes
-from deploy.lab.errors import (
-    ROOT_NEEDED,
-    LeftoverError,
-    NodeStartError,
-    RequirementsMissingError,
-)
+from deploy.lab.errors import LeftoverError, NodeStartError, NotRootError
 from deploy.lab.processes import running_module
 from deploy.lab.runtime import may_raise_limits
 
@@ -187,7 +182,7 @@ def _locked(spec: LabSpec) -> Iterator[None]:
     when its holder dies.
     """
     if os.geteuid() != 0:
-        raise RequirementsMissingError([ROOT_NEEDED], ())
+        raise NotRootError
     descriptor = os.open(spec.root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from builder.edges.files import read_lock, read_manifest
+from builder.edges.files import read_lock, read_manifest, ssh_config_of
 from builder.lockfile import lock_digest, lock_text
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Inputs:
 def read_inputs(manifest_path: Path) -> Inputs:
     """The inputs of a verification; ManifestError or LockError if they cannot be used."""
     loaded = read_manifest(manifest_path)
+    ssh_config_of(loaded)  # one error about the file itself, instead of one from every node's ssh
     lock = read_lock(loaded.lock_path)
     return Inputs(
         manifest=loaded.manifest,

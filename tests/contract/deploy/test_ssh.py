@@ -325,3 +325,9 @@ def test_an_interrupt_at_the_terminal_does_not_cut_the_connection(sshd: Sshd) ->
         os.killpg(controller.pid, signal.SIGINT)
         said, _ = controller.communicate(b"\n", timeout=30)
     assert said == b"still here\n\n"
+
+
+def test_an_ssh_that_gives_up_for_another_cause_does_not_accuse_the_node(tmp_path: Path) -> None:
+    with pytest.raises(errors.SshError, match="no-config") as caught:
+        NodeConnection(Destination("spark-a", "node", tmp_path / "no-config", 5))
+    assert type(caught.value) is errors.SshError
