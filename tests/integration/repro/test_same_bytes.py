@@ -1,6 +1,6 @@
-"""The committed lock and its image come out byte for byte, wherever and by whatever they are made.
+"""The committed locks and their images come out byte for byte, wherever and by whatever made.
 
-Compared with the committed lock, and not merely one run with another: two runs can be wrong alike.
+Compared with what is committed, and not merely one run with another: two can be wrong alike.
 """
 
 from __future__ import annotations
@@ -55,18 +55,28 @@ os.scandir, os.listdir = Scan, lambda *path: shuffled(listdir(*path))
 
 @dataclass(frozen=True)
 class Made:
-    """What locking and building gave: the lock's bytes, and the image as a layout's files."""
+    """What locking and building gave: a lock's bytes, and the image as a layout's files."""
 
     lock: bytes
     image: Mapping[str, bytes]
 
 
+def locked_folders(copy: Path) -> list[Path]:
+    """Every folder of a copy that has a lock, by name."""
+    return sorted(path.parent for path in copy.rglob("lockfile.json"))
+
+
 @pytest.fixture(scope="module")
-def committed(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The committed lock, and the image that this process makes of it."""
+def committed(tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
+    """The committed locks, and the images that this process makes of them."""
     copy = copy_repository(tmp_path_factory.mktemp("committed") / "copy")
-    pipeline.build(copy / "cluster.toml", Silent(), locked=True, output=copy / "image")
-    return Made((ROOT / "lockfile.json").read_bytes(), files(copy / "image"))
+    found = []
+    for folder in locked_folders(copy):
+        lock = (folder / "lockfile.json").read_bytes()
+        pipeline.build(folder / "cluster.toml", Silent(), locked=True, output=folder / "image")
+        found.append(Made(lock, files(folder / "image")))
+    assert found[0].lock == (ROOT / "lockfile.json").read_bytes()
+    return found
 
 
 def made(
@@ -76,15 +86,20 @@ def made(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     umask: int = -1,
-) -> Made:
-    """A new lock and its image, made in a copy by one process of its own."""
-    (copy / "lockfile.json").unlink()
-    manifest = str(copy / "cluster.toml")
-    lock = ("lock", "--file", manifest)
-    build = ("build", "--file", manifest, "--locked", "--output", str(copy / "image"))
-    result = inv(copy, *lock, *build, python=python, cwd=cwd, env=env, umask=umask)
+) -> list[Made]:
+    """New locks and their images, made in a copy by one process of its own."""
+    args: list[str] = []
+    folders = locked_folders(copy)
+    for folder in folders:
+        (folder / "lockfile.json").unlink()
+        manifest = ("--file", str(folder / "cluster.toml"))
+        image = ("--output", str(folder / "image"))
+        args += ["lock", *manifest, "build", "--locked", *manifest, *image]
+    result = inv(copy, *args, python=python, cwd=cwd, env=env, umask=umask)
     assert result.returncode == 0, result.stderr
-    return Made((copy / "lockfile.json").read_bytes(), files(copy / "image"))
+    return [
+        Made((folder / "lockfile.json").read_bytes(), files(folder / "image")) for folder in folders
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +122,7 @@ def made(
     ids=["umask-077", "umask-000"],
 )
 def test_no_surroundings_change_a_byte(
-    committed: Made, tmp_path: Path, seed: int, umask: int, environment: dict[str, str]
+    committed: list[Made], tmp_path: Path, seed: int, umask: int, environment: dict[str, str]
 ) -> None:
     home, site, mark = tmp_path / "home", tmp_path / "site", tmp_path / "mark"
     for folder in (home, site):
@@ -192,7 +207,7 @@ def commands_for(folder: Path, python: str, wanted: Path) -> list[list[str]]:
 
 
 def test_every_python_of_this_machine_gives_the_same_bytes(
-    committed: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    committed: list[Made], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran, unready = [], []
     for version, python in interpreters().items():
