@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -151,17 +152,19 @@ class Connections:
             raise UnreachableNodeError(node.name, argv, done.returncode, text)
 
     def _close(self) -> None:
+        sockets = [self._socket(node) for node in self._nodes]
         for node in self._nodes:
-            if self._socket(node).exists():
-                self._end(node)
+            self._ask_to_end(node)
+        deadline = time.monotonic() + _SLACK_S
+        while any(path.exists() for path in sockets) and time.monotonic() < deadline:
+            time.sleep(0.01)  # a master removes its socket when it has said goodbye to its server
         shutil.rmtree(self._folder)
 
-    def _end(self, node: Node) -> None:
-        """End a master; one that is gone already, or does not answer, ends by being idle."""
-        argv = ["ssh", "-S", str(self._socket(node)), "-O", "exit", node.name]
+    def _ask_to_end(self, node: Node) -> None:
+        """Nothing; a master that does not answer ends by being idle."""
         try:
-            subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_SLACK_S
-            )
+            self._control(node, "exit")
+        except UnreachableNodeError:  # no master listens there, or none ever did
+            self._socket(node).unlink(missing_ok=True)
         except subprocess.TimeoutExpired:
             return
