@@ -115,12 +115,18 @@ def test_expected_to_fail(claim):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
     """The results by the check's own name."""
-    folder = tmp_path_factory.mktemp("outcomes")
+    told = run(locked(tmp_path_factory.mktemp("outcomes")), CHECKS)
+    return {item.check.id.partition(".")[2]: item for item in told.ended()}
+
+
+def locked(folder: Path) -> Path:
+    """The folder with the embedded default and its lock; its nodes are never asked anything."""
     shutil.copytree(ROOT / "examples" / "lab", folder / "examples" / "lab")
     shutil.copy(ROOT / "cluster.toml", folder)
+    (folder / ".sparklock" / "lab").mkdir(parents=True)
+    (folder / ".sparklock" / "lab" / "ssh_config").touch()
     pipeline.lock(folder / "cluster.toml", Silent())
-    told = run(folder, CHECKS)
-    return {item.check.id.partition(".")[2]: item for item in told.ended()}
+    return folder
 
 
 def run(folder: Path, checks: str) -> Told:
@@ -182,10 +188,7 @@ def test_whatever_else_happens_is_an_error_that_says_so(
 
 
 def test_a_run_that_dies_leaves_errors(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples" / "lab", tmp_path / "examples" / "lab")
-    shutil.copy(ROOT / "cluster.toml", tmp_path)
-    pipeline.lock(tmp_path / "cluster.toml", Silent())
     dies = CHECKS + '\n\ndef test_dies(claim):\n    """Dies."""\n    __import__("os").abort()\n'
-    outcomes = {item.check.id: item.outcome for item in run(tmp_path, dies).ended()}
+    outcomes = {item.check.id: item.outcome for item in run(locked(tmp_path), dies).ended()}
     assert outcomes["image.holds"] is Outcome.PASSED
     assert outcomes["image.dies"] is Outcome.ERROR
