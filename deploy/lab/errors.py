@@ -50,6 +50,26 @@ class NotRootError(NodeError):
         )
 
 
+class LabElsewhereError(NodeError):
+    """The lab of another folder is up, and has the links and addresses that this one needs."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        super().__init__(name, folder)
+        self.name, self.folder = name, folder
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the other's folder."""
+        return (
+            Message(
+                place=f"lab {self.name}",
+                what="another lab of this name is up on this machine, with the same addresses",
+                found=str(self.folder),
+                remedy="inv lab.down in that repository",
+            ),
+        )
+
+
 class LabCommandError(NodeError):
     """A program that sets up the lab failed."""
 

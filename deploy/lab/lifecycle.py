@@ -9,10 +9,11 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deploy.lab import access, cgroups, fabric, network, nodes
-from deploy.lab.errors import LeftoverError, NodeStartError, NotRootError
+from deploy.lab.errors import LabElsewhereError, LeftoverError, NodeStartError, NotRootError
 from deploy.lab.processes import running_module
 from deploy.lab.runtime import may_raise_limits
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from deploy.lab.processes import ProcessRecord
     from deploy.lab.spec import LabSpec, NodeSpec
 
+HUB: Final = "deploy.lab.hub"
 SPEC_FILE: Final = "lab.json"
 COPYING_DRIVERS: Final = ("native", "vfs")
 
@@ -118,7 +120,30 @@ def _hub(spec: LabSpec) -> ProcessRecord:
     if record is not None and set(spec.uplinks) <= network.link_names():
         return record
     _end_processes(spec)
+    other = _other_lab(spec)
+    if other is not None:
+        raise LabElsewhereError(spec.name, other)
     return nodes.start_hub(spec)
+
+
+def _other_lab(spec: LabSpec) -> Path | None:
+    """The folder of a lab that is not this one and has its links; asked when this one is down."""
+    if network.link_names().isdisjoint(spec.uplinks):
+        return None
+    for hub, record in running_module(HUB, Path("/")).items():
+        if record.parent != spec.path and _name_of_lab(hub, record) == spec.name:
+            return record.parent
+    return None
+
+
+def _name_of_lab(hub: ProcessRecord, record: Path) -> str | None:
+    """The name of a hub's lab; None if it is in a container, whose links are its own, or gone."""
+    try:
+        if not Path(f"/proc/{hub.pid}/root").samefile("/"):
+            return None
+        return str(json.loads(record.with_name(SPEC_FILE).read_text())["name"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _ensure(spec: LabSpec, node: NodeSpec, hub: ProcessRecord, progress: Progress) -> NodeState:
@@ -143,7 +168,7 @@ def _ensure(spec: LabSpec, node: NodeSpec, hub: ProcessRecord, progress: Progres
 def _end_processes(spec: LabSpec) -> int:
     """How many processes, nodes and hub, had to be ended."""
     ended = 0
-    for module in ("deploy.lab.node_init", "deploy.lab.hub"):
+    for module in ("deploy.lab.node_init", HUB):
         for record in running_module(module, spec.path):
             if not record.kill(nodes.END_TIMEOUT_S):
                 raise LeftoverError([f"process {record.pid}"], place=f"lab {spec.name}")
@@ -153,10 +178,11 @@ def _end_processes(spec: LabSpec) -> int:
 
 def _remove(spec: LabSpec) -> int:
     ended = _end_processes(spec)
-    network.remove_links(spec.uplinks)
-    left = cgroups.remove(spec.cgroup)
-    if left:
-        raise LeftoverError([str(path) for path in left], place=f"lab {spec.name}")
+    if _other_lab(spec) is None:  # else links and cgroups are its, and none are ours
+        network.remove_links(spec.uplinks)
+        left = cgroups.remove(spec.cgroup)
+        if left:
+            raise LeftoverError([str(path) for path in left], place=f"lab {spec.name}")
     if spec.path.exists():
         shutil.rmtree(spec.path)
     return ended

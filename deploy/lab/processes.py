@@ -68,13 +68,13 @@ class ProcessRecord:
             return wait_for_end(fd, timeout_s)
 
 
-def running_module(module: str, below: Path) -> tuple[ProcessRecord, ...]:
-    """All processes that run `python -m module PATH`, PATH being `below` or in it.
+def running_module(module: str, below: Path) -> dict[ProcessRecord, Path]:
+    """Every process that runs `python -m module PATH`, PATH being `below` or in it, with its PATH.
 
     Found by their command lines, so also when whoever started them left no record, or somebody
     has deleted it.
     """
-    found = []
+    found = {}
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             arguments = file.read_bytes().rstrip(b"\0").split(b"\0")
@@ -83,8 +83,8 @@ def running_module(module: str, below: Path) -> tuple[ProcessRecord, ...]:
             continue  # it has ended meanwhile
         path = Path(os.fsdecode(arguments[-1]))
         if arguments[-3:-1] == [b"-m", module.encode()] and path.is_relative_to(below):
-            found.append(record)
-    return tuple(sorted(found, key=lambda record: record.pid))
+            found[record] = path
+    return dict(sorted(found.items(), key=lambda item: item[0].pid))
 
 
 def own_record() -> ProcessRecord:

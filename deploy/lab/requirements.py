@@ -33,6 +33,9 @@ PACKAGE_OF: Final = {
 
 The lab's images hold no interpreter: their scripts run the machine's /usr/bin/python3.
 """
+CAPABILITIES_NEEDED: Final = "root's capabilities, which a container has with --privileged only"
+CAP_NET_ADMIN: Final = 12
+CAP_SYS_ADMIN: Final = 21
 POLICY_FILE: Final = Path("/usr/sbin/policy-rc.d")
 """Debian packages ask it before they start a service; 101 means no. Source: invoke-rc.d(8)."""
 _SERVICES: Final = (
@@ -66,6 +69,7 @@ def missing_requirements(
             ("Linux", sys.platform == "linux"),
             ("an x86-64 processor, as the lab's images are linux/amd64", _is_x86_64()),
             (ROOT_NEEDED, os.geteuid() == 0),
+            (CAPABILITIES_NEEDED, os.geteuid() != 0 or _has_capabilities()),
             ("the overlay file system in the kernel", _has_overlay()),
         )
         if not present
@@ -178,6 +182,13 @@ def _enabled_services() -> set[str]:
 
 def _is_x86_64() -> bool:
     return platform.machine() == "x86_64"
+
+
+def _has_capabilities() -> bool:
+    """Whether root here may make namespaces, mounts and links."""
+    (effective,) = (line for line in _lines("/proc/self/status") if line.startswith("CapEff:"))
+    bits = int(effective.split()[1], 16)
+    return all(bits >> capability & 1 for capability in (CAP_NET_ADMIN, CAP_SYS_ADMIN))
 
 
 def _has_overlay() -> bool:

@@ -13,6 +13,7 @@ import pytest
 from builder.progress import Silent
 from deploy.lab import cgroups, nodes
 from deploy.lab.control import LabNode
+from deploy.lab.errors import LabElsewhereError
 from deploy.lab.lifecycle import lab_down, lab_status, lab_up
 from deploy.lab.processes import running_module
 
@@ -140,6 +141,20 @@ def test_two_labs_do_not_meet(lab: LabState, lab_spec: LabSpec) -> None:
     assert {node.address for node in other.nodes}.isdisjoint(node.address for node in lab.nodes)
     lab_down(lab_spec)
     assert lab_status(lab.spec) == lab
+
+
+def test_another_folders_lab_of_the_same_name_is_refused_and_its_end_does_not_touch_this_one(
+    lab_spec: LabSpec,
+) -> None:
+    before = lab_up(lab_spec, Silent())
+    other = replace(lab_spec, folder=f"{lab_spec.folder}-elsewhere")
+    try:
+        with pytest.raises(LabElsewhereError) as caught:
+            lab_up(other, Silent())
+        assert caught.value.folder == lab_spec.path
+    finally:
+        lab_down(other)
+    assert lab_status(lab_spec) == before
 
 
 def test_a_lab_with_another_number_of_nodes_replaces_the_one_that_runs(lab_spec: LabSpec) -> None:
