@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from builder.edges.files import ssh_config_of
 from builder.pipeline import check_lock
 from verify.edges.inputs import read_inputs
 from verify.edges.process import Ended, run_pytest
@@ -44,6 +45,7 @@ def run_checks(
     """
     check_lock(manifest_path)
     inputs = read_inputs(manifest_path)
+    ssh_config_of(inputs.loaded)  # one error about the file, instead of one from every node's ssh
     told = Told()
     listener = _Listener(told, progress)
     progress.stage("reach the nodes")
