@@ -69,7 +69,8 @@ def apply(
 
     CleanupFailedError when the new pair serves and only the tidying failed.
     """
-    run = _Run(plan, nodes, limits, progress, interrupts)
+    interrupts.defer()
+    run = _Run(plan, nodes, limits, progress, interrupts.stopped)
     try:
         for step in plan.steps:
             run.step(step)
@@ -93,7 +94,7 @@ class _Run:
         nodes: Mapping[str, Hands],
         limits: Limits,
         progress: Progress,
-        interrupts: Interrupts,
+        stopped: threading.Event,
     ) -> None:
         self.answer = ""
         self.confirmed = False
@@ -102,7 +103,7 @@ class _Run:
         self._nodes = nodes
         self._limits = limits
         self._progress = progress
-        self._interrupts = interrupts
+        self._stopped = stopped
         self._begun: list[AnyAction] = []
         self._lock = threading.Lock()
 
@@ -116,24 +117,23 @@ class _Run:
             else:
                 by_node[action.node].append(action)
         tasks = {node: partial(self._on_node, node, by_node[node]) for node in by_node}
-        together(tasks, on_failure=self._interrupts.stopped.set)
+        together(tasks, on_failure=self._stopped.set)
 
     def _confirm(self, action: Confirm) -> None:
-        answer = confirm(action.ranks, self._nodes, self._limits, self._interrupts.stopped)
-        self._interrupts.shield()
+        answer = confirm(action.ranks, self._nodes, self._limits, self._stopped)
         self.confirmed = True
         self.answer = answer.text
 
     def _on_node(self, node: str, actions: Sequence[AnyAction]) -> None:
-        stopped = self._interrupts.stopped
         for action in actions:
-            if stopped.is_set() and not self.confirmed:
+            if self._stopped.is_set() and not self.confirmed:
                 raise DeployInterruptedError
             self._progress.note(f"{node}: {action.what}")
             with self._lock:
                 self._begun.append(action)
             try:
-                self.sent_bytes[node] += self._nodes[node].perform(action, self._progress, stopped)
+                sent = self._nodes[node].perform(action, self._progress, self._stopped)
+                self.sent_bytes[node] += sent
             except EngineConflictError:
                 # The name is somebody else's container, which rolling back must not remove.
                 with self._lock:
@@ -142,7 +142,6 @@ class _Run:
 
     def roll_back(self) -> Rollback:
         """Undo what was begun, and have the old pair run; what could not be done is told."""
-        self._interrupts.shield()
         self._progress.stage("roll back")
         undo = _Undo()
         created = [(a.node, a.name) for a in self._begun if isinstance(a, CreateContainer)]

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from deploy.errors import NoCompletionError, RankEnd, StartFailedError
+from deploy.errors import DeployInterruptedError, NoCompletionError, RankEnd, StartFailedError
 from deploy.state import Completion, Outcome
 
 if TYPE_CHECKING:
@@ -55,14 +55,15 @@ def confirm(
     """The first completion of a pair; `ranks` are (node, container name), head first.
 
     Raises StartFailedError as soon as any rank has ended, NoCompletionError when the server
-    refuses, misses its deadline twice, or is not up in time.
+    refuses, misses its deadline twice, or is not up in time, DeployInterruptedError when `stopped`
+    is set.
     """
     deadline = time.monotonic() + limits.start_s
     late = 0
     answer = Completion(Outcome.NOT_UP)
     why = f"no completion within {limits.start_s:g} s of the start"
     while (left_s := deadline - time.monotonic()) > 0:
-        answer = _ask(ranks, nodes, min(left_s, limits.completion_s))
+        answer = _ask(ranks, nodes, min(left_s, limits.completion_s), stopped)
         if answer.outcome is Outcome.ANSWERED:
             return answer
         late += answer.outcome is Outcome.TOO_LATE
@@ -78,19 +79,29 @@ def confirm(
 
 
 def _ask(
-    ranks: Sequence[tuple[str, str]], nodes: Mapping[str, Watched], timeout_s: float
+    ranks: Sequence[tuple[str, str]],
+    nodes: Mapping[str, Watched],
+    timeout_s: float,
+    stopped: threading.Event,
 ) -> Completion:
-    """One request to the head, given up as soon as a rank has ended."""
+    """One request to the head, given up as soon as a rank has ended or the user has had enough."""
     pool = ThreadPoolExecutor(1)
     try:
         request = pool.submit(nodes[ranks[0][0]].complete, timeout_s)
         while not wait([request], timeout=POLL_S).done:
             _require_running(ranks, nodes)
+            _require_wanted(stopped)
         _require_running(ranks, nodes)
+        _require_wanted(stopped)
         return request.result()
     finally:
         # A request that is given up ends with the connection it goes through.
         pool.shutdown(wait=False)
+
+
+def _require_wanted(stopped: threading.Event) -> None:
+    if stopped.is_set():
+        raise DeployInterruptedError
 
 
 def _require_running(ranks: Sequence[tuple[str, str]], nodes: Mapping[str, Watched]) -> None:

@@ -16,20 +16,21 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """A context manager that turns the first signal into DeployInterruptedError, in this thread.
+    """A context manager that turns signals into DeployInterruptedError, or into a wish to stop.
 
-    `stopped` is set by then, so that threads which transfer come to an end. After `shield`, which
-    rolling back and cleaning up begin with, signals only set it.
+    While nothing has been changed the first signal raises in the main thread. After `defer` it sets
+    `stopped` and no more, and the work looks at that where it can end in order: an exception that
+    arrives anywhere could leave a thread at work on a node that is being rolled back.
     """
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
-        self._shielded = False
+        self._deferred = False
         self._before: dict[int, object] = {}
 
-    def shield(self) -> None:
-        """Let no signal interrupt what follows."""
-        self._shielded = True
+    def defer(self) -> None:
+        """From now on, only set `stopped`."""
+        self._deferred = True
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -47,7 +48,7 @@ class Interrupts:
             signal.signal(number, handler)  # type: ignore[arg-type] # what signal() itself returned
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        first = not self.stopped.is_set()
         self.stopped.set()
-        if not self._shielded:
-            self._shielded = True
+        if first and not self._deferred:
             raise DeployInterruptedError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
 
 PORT = 8100
 DEADLINE_S = 60
+SLOW = """#!/bin/bash
+sleep "$LOAD_S"
+exec ./run-cluster-node.sh "$@"
+"""
 NODES = ("spark-a", "spark-b")
 
 
@@ -58,6 +61,18 @@ class Cluster:
             target[key.replace("_", "-") if table == "serve.args" else key] = value
         self.file.write_text(tomlkit.dumps(document))
         builder.lock(self.file, Silent())
+
+    def slow(self, load_s: int = 60) -> None:
+        """Lock a server that takes its time before it loads; 0 for one that does not."""
+        (self.folder / "slow.sh").write_text(SLOW)
+        document = tomlkit.parse(self.file.read_text())
+        files: Any = document["image"]["file"]
+        if len(files) == 1:
+            script = "/workspace/vllm/slow.sh"
+            files.append(tomlkit.item({"source": "slow.sh", "target": script, "mode": "0755"}))
+            self.file.write_text(tomlkit.dumps(document))
+        self.change("serve", node_script="./slow.sh")
+        self.change("container.env", LOAD_S=str(load_s))
 
     def deploy(self) -> DeployReport:
         return pipeline.deploy(self.file, Silent())
@@ -110,18 +125,22 @@ class Cluster:
             text=True,
             start_new_session=True,
         ) as process:
-            yield process
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
+            try:
+                yield process
+            finally:
+                process.kill()
 
 
 def wait_for_line(process: subprocess.Popen[str], words: str) -> None:
     """Read a deploy's progress up to a line with these words."""
     assert process.stderr is not None
+    told = []
     for line in process.stderr:
+        told.append(line)
         if words in line:
             return
-    pytest.fail(f"the deploy ended without saying {words!r}")
+    said, _ = process.communicate()
+    pytest.fail(f"the deploy ended without saying {words!r}: {told} {said}")
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deploy import errors, pipeline
+from tests.integration.deploy.conftest import NODES, until, wait_for_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deploy.lab.control import LabNode
+    from tests.integration.deploy.conftest import Cluster
+
+pytestmark = pytest.mark.lab
+
+
+def killed(node: LabNode, name: str) -> None:
+    """Kill a container as soon as it runs."""
+    until(lambda: name in node.run(["docker", "ps", "--format", "{{.Names}}"]))
+    node.run(["docker", "kill", name])
+
+
+def test_a_rank_that_refuses_its_arguments_ends_the_deploy_and_the_old_pair_serves(
+    served: Cluster,
+) -> None:
+    before = served.containers()
+    served.change("serve.args", no_such_flag=True)
+    with pytest.raises(errors.DeployFailedError) as caught:
+        served.deploy()
+    cause = caught.value.cause
+    assert isinstance(cause, errors.StartFailedError)
+    assert "--no-such-flag" in cause.ends[0].log
+    assert cause.ends[0].exit_code == 2
+    assert served.containers() == before
+    until(served.answers)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_is_killed_while_loading_is_told_at_once(cluster: Cluster, rank: int) -> None:
+    cluster.slow()
+    name = f"sparklock-{cluster.folder.name}-g1-r{rank}.trial"
+    killer = threading.Thread(target=killed, args=(cluster.node(NODES[rank]), name))
+    killer.start()
+    with pytest.raises(errors.DeployFailedError) as caught:
+        cluster.deploy()
+    killer.join()
+    cause = caught.value.cause
+    assert isinstance(cause, errors.StartFailedError)
+    first = cause.ends[0]
+    assert (first.node, first.rank, first.exit_code) == (NODES[rank], rank, 137)
+    assert cluster.containers() == {node: [] for node in NODES}
+
+
+def test_a_rank_that_freezes_while_loading_ends_the_wait_at_the_start_timeout(
+    served: Cluster,
+) -> None:
+    served.slow()
+    served.change("serve", start_timeout_s=6)
+    before = served.containers()
+    name = f"sparklock-{served.folder.name}-g2-r1.trial"
+    node = served.node("spark-b")
+
+    def freeze() -> None:
+        until(lambda: name in node.run(["docker", "ps", "--format", "{{.Names}}"]))
+        node.run(["docker", "pause", name])
+
+    freezer = threading.Thread(target=freeze)
+    freezer.start()
+    with pytest.raises(errors.DeployFailedError) as caught:
+        served.deploy()
+    freezer.join()
+    cause = caught.value.cause
+    assert isinstance(cause, errors.NoCompletionError)
+    assert "within 6 s of the start" in cause.what
+    assert [end.exit_code for end in cause.ends] == [None, None]
+    assert served.containers() == before
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("pull image", signal.SIGINT),
+        ("create sparklock", signal.SIGINT),
+        ("stop sparklock", signal.SIGTERM),
+        ("wait for", signal.SIGINT),
+    ],
+)
+def test_an_interrupted_deploy_leaves_the_old_pair_serving(
+    served: Cluster, moment: str, number: signal.Signals
+) -> None:
+    before = served.containers()
+    template = served.folder / "examples/lab/chat_template.jinja"
+    template.write_text(template.read_text() + f"{{# {served.folder.name} #}}\n")
+    served.slow()
+    with served.deploying() as process:
+        wait_for_line(process, moment)
+        os.killpg(process.pid, number)  # as the terminal does: to every process of the group
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 5, said
+    assert "interrupted" in said
+    assert "rolled back" in said
+    assert served.containers() == before, said
+    until(served.answers)
+
+
+@pytest.mark.parametrize("moment", ["create sparklock", "stop sparklock", "wait for"])
+def test_after_a_killed_deploy_the_next_one_brings_the_wanted_pair(
+    served: Cluster, moment: str
+) -> None:
+    served.change("serve.args", max_model_len=128)
+    with served.deploying() as process:
+        wait_for_line(process, moment)
+        process.kill()
+    served.deploy()
+    assert pipeline.status(served.file).up_to_date
+    assert all(len(items) == 1 for items in served.containers().values())
+    assert served.answers()
+
+
+def test_after_a_killed_deploy_a_failing_one_brings_back_the_pair_that_served(
+    served: Cluster,
+) -> None:
+    before = served.containers()
+    served.slow()
+    with served.deploying() as process:
+        wait_for_line(process, "wait for")
+        process.kill()
+    served.change("serve.args", no_such_flag=True)
+    with pytest.raises(errors.DeployFailedError, match="rolled back"):
+        served.deploy()
+    assert served.containers() == before
+    until(served.answers)
+
+
+def test_a_second_deploy_at_the_same_time_is_refused(served: Cluster) -> None:
+    served.slow()
+    with served.deploying() as process:
+        wait_for_line(process, "wait for")
+        with pytest.raises(errors.DeployBusyError):
+            served.deploy()
+        with pytest.raises(errors.DeployBusyError):
+            pipeline.stop(served.file)
+        assert not pipeline.plan(served.file).up_to_date
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def off(node: LabNode) -> None:
+    node.power_off()
+
+
+def no_sshd(node: LabNode) -> None:
+    node.stop_sshd()
+
+
+def no_engine(node: LabNode) -> None:
+    node.stop_engine()
+
+
+def other_key(node: LabNode) -> None:
+    node.change_host_key()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "kind"),
+    [
+        (off, errors.NodeUnreachableError),
+        (no_sshd, errors.NodeRefusedError),
+        (no_engine, errors.EngineSocketMissingError),
+        (other_key, errors.HostKeyChangedError),
+    ],
+)
+def test_a_broken_node_is_told_by_name_with_its_remedy(
+    cluster: Cluster, break_it: Callable[[LabNode], None], kind: type[errors.OneNodeError]
+) -> None:
+    node = cluster.node("spark-b")
+    cluster.change("ssh", connect_timeout_s=2)
+    break_it(node)
+    try:
+        with pytest.raises(errors.OneNodeError) as caught:
+            pipeline.plan(cluster.file)
+    finally:
+        if break_it is other_key:
+            node.restore_host_key()
+    assert type(caught.value) is kind
+    assert caught.value.node == "spark-b"
+
+
+def test_both_broken_nodes_are_told(cluster: Cluster) -> None:
+    for name in NODES:
+        cluster.node(name).stop_sshd()
+    with pytest.raises(errors.NodesFailedError) as caught:
+        pipeline.plan(cluster.file)
+    places = [message.place for message in caught.value.messages]
+    assert places == ["node spark-a", "node spark-b"]
+
+
+def test_a_node_lost_while_loading_stops_the_deploy_and_the_next_one_recovers(
+    served: Cluster,
+) -> None:
+    served.slow()
+    with served.deploying() as process:
+        wait_for_line(process, "wait for")
+        served.node("spark-b").power_off()
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 5
+    assert "node spark-b" in said
+    assert "not started again" in said
+    served.node("spark-b").power_on()
+    served.slow(0)
+    served.deploy()
+    assert served.answers()
+    assert all(len(items) == 1 for items in served.containers().values())
+
+
+def test_an_engine_that_crashes_while_loading_stops_the_deploy(served: Cluster) -> None:
+    served.slow()
+    node = served.node("spark-b")
+    with served.deploying() as process:
+        wait_for_line(process, "wait for")
+        node.stop_engine(crash=True)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 5
+    assert "the Docker engine does not answer" in said
+    node.start_engine()
+    served.slow(0)
+    served.deploy()
+    assert served.answers()
+
+
+def test_a_tampered_layer_of_the_base_is_refused_by_the_node(cluster: Cluster) -> None:
+    cluster.node("spark-a").run(["docker", "image", "prune", "--all", "--force"])
+    blobs = cluster.folder / "examples/lab/images/base/blobs/sha256"
+    layer = max(blobs.iterdir(), key=lambda path: path.stat().st_size)
+    data = bytearray(layer.read_bytes())
+    data[len(data) // 2] ^= 1
+    layer.write_bytes(data)
+    with pytest.raises(errors.DeployFailedError) as caught:
+        cluster.deploy()
+    assert isinstance(caught.value.cause, errors.ImagePullError)
+    assert caught.value.cause.node == "spark-a"
+    assert cluster.containers() == {name: [] for name in NODES}
+
+
+def test_a_missing_layer_of_the_base_is_named(cluster: Cluster) -> None:
+    cluster.node("spark-a").run(["docker", "image", "prune", "--all", "--force"])
+    blobs = cluster.folder / "examples/lab/images/base/blobs/sha256"
+    layer = max(blobs.iterdir(), key=lambda path: path.stat().st_size)
+    layer.unlink()
+    with pytest.raises(errors.DeployFailedError) as caught:
+        cluster.deploy()
+    assert isinstance(caught.value.cause, errors.ImagePullError)
+    assert caught.value.cause.missing[:1] == (f"sha256:{layer.name}",)
+
+
+def test_a_model_replaced_in_vain_comes_back_with_the_pair_that_served_it(
+    served: Cluster,
+) -> None:
+    path = f"/srv/models/{served.folder.name}/config.json"
+    before = {name: served.node(name).run(["sha256sum", path]) for name in NODES}
+    config = served.folder / "examples/lab/model/config.json"
+    config.write_text(config.read_text() + "\n")
+    served.change("serve.args", no_such_flag=True)
+    with pytest.raises(errors.DeployFailedError, match="put the model files back"):
+        served.deploy()
+    assert {name: served.node(name).run(["sha256sum", path]) for name in NODES} == before
+    until(served.answers)
