@@ -11,6 +11,7 @@ import re
 import socket
 import threading
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, TYPE_CHECKING, Final
@@ -27,6 +28,9 @@ PATH: Final = re.compile(r"/v2/[a-z0-9._/-]+/(manifests|blobs)/(sha256:[0-9a-f]{
 RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)\Z")
 SLICE_BYTES: Final = 2**22
 IDLE_S: Final = 60
+POLL_S: Final = 0.02
+"""How often the server asks whether it should end: what closing it takes, at most, in seconds."""
+
 BLOB_TYPE: Final = "application/octet-stream"
 TLS_HANDSHAKE: Final = b"\x16"
 """The first byte of a TLS connection; no HTTP method begins with it."""
@@ -69,7 +73,8 @@ class BlobServer:
         self._missing: list[Digest] = []
         handler = type("Handler", (_Handler,), {"registry": self})
         self._server = _Server(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        serve = partial(self._server.serve_forever, POLL_S)
+        self._thread = threading.Thread(target=serve, daemon=True)
 
     @property
     def port(self) -> int:
