@@ -174,14 +174,34 @@ class EngineConflictError(EngineError):
 
 
 class ImagePullError(EngineError):
-    """The node could not fetch the image from us; `missing` is a blob it asked for in vain."""
+    """The node could not fetch the image from us.
 
-    def __init__(self, node: str, reference: str, detail: str, missing: Sequence[Digest]) -> None:
+    `missing` are blobs it asked for in vain, `failures` why ones could not be passed on to it.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        reference: str,
+        detail: str,
+        *,
+        missing: Sequence[Digest] = (),
+        failures: Sequence[SparklockError] = (),
+    ) -> None:
         super().__init__(node, f"pull {reference}", detail)
         self.missing = tuple(missing)
+        self.failures = tuple(failures)
         if missing:
             self.found = f"asked for {missing[0]}, which is neither in the store nor in the base"
             self.remedy = "inv build fills the store; the base's source must be there too"
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The failed pull, then why we could not serve it."""
+        return (
+            *super().messages,
+            *(message for failure in self.failures for message in failure.messages),
+        )
 
 
 class ImageMismatchError(OneNodeError):

@@ -13,7 +13,7 @@ from builder.pipeline import build, check_lock
 from deploy.actions import PullImage
 from deploy.apply import apply
 from deploy.confirm import Limits
-from deploy.edges.blobserver import Offer
+from deploy.edges.blobserver import Offer, Stream
 from deploy.edges.node import RemoteNode, Supplies
 from deploy.errors import PreflightError
 from deploy.interrupts import Interrupts
@@ -112,16 +112,22 @@ def logs(file: Path, *, tail: int) -> LogsReport:
 def offer_of(built: Built) -> Offer:
     """A built image as the blob server offers it: our blobs from the store, else the base's."""
     image = built.image
-    places = [built.store.path]
+    places, streams = [built.store.path], {}
+    layers = {layer.descriptor.digest: layer.descriptor for layer in image.layers}
     if isinstance(built.base, LayoutSource):
         places.append(built.base.path)
-    layers = (layer.descriptor.digest for layer in image.layers)
+    else:
+        streams = {
+            digest: Stream(descriptor.size_bytes, partial(built.base.open_blob, descriptor))
+            for digest, descriptor in layers.items()
+        }
     return Offer(
         manifest=image.manifest.raw,
         manifest_digest=image.manifest.descriptor.digest,
         media_type=image.manifest.descriptor.media_type,
         blobs=frozenset((image.config.digest, *layers)),
         places=places,
+        streams=streams,
     )
 
 

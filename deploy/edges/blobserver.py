@@ -10,16 +10,18 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, TYPE_CHECKING, Final
 
 from builder.digest import Digest
+from builder.errors import SparklockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -39,10 +41,19 @@ MAX_HELLO_BYTES: Final = 2**14
 
 
 @dataclass(frozen=True, slots=True)
+class Stream:
+    """A blob that stands in no file of ours, such as a base's layer in its registry."""
+
+    size_bytes: int
+    open: Callable[[], AbstractContextManager[Iterator[bytes]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """What may be fetched: one manifest, and the blobs it names, by where each may stand.
 
     `places` are asked in order for the file of a digest; a file that is not there is no answer.
+    What no place has is passed on from `streams`, whole, whatever range was asked for.
     """
 
     manifest: bytes
@@ -50,6 +61,7 @@ class Offer:
     media_type: str
     blobs: frozenset[Digest]
     places: Sequence[Callable[[Digest], Path]]
+    streams: Mapping[Digest, Stream] = field(default_factory=dict)
 
     def find(self, digest: Digest) -> Path | None:
         """The file of an offered blob, or None."""
@@ -71,6 +83,7 @@ class BlobServer:
         self._lock = threading.Lock()
         self._sent_bytes = 0
         self._missing: list[Digest] = []
+        self._failures: list[SparklockError] = []
         handler = type("Handler", (_Handler,), {"registry": self})
         self._server = _Server(("127.0.0.1", 0), handler)
         serve = partial(self._server.serve_forever, POLL_S)
@@ -92,6 +105,11 @@ class BlobServer:
         return tuple(self._missing)
 
     @property
+    def failures(self) -> tuple[SparklockError, ...]:
+        """Why streams could not be passed on."""
+        return tuple(self._failures)
+
+    @property
     def offer(self) -> Offer:
         """What is served."""
         return self._offer
@@ -107,6 +125,11 @@ class BlobServer:
         """Remember a blob that should have been served."""
         with self._lock:
             self._missing.append(digest)
+
+    def failed(self, error: SparklockError) -> None:
+        """Remember why a stream ended early."""
+        with self._lock:
+            self._failures.append(error)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -190,9 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         offer = self.registry.offer
         path = offer.find(digest)
         if path is None:
-            if digest in offer.blobs:
-                self.registry.lacked(digest)
-            self._refuse()
+            self._answer_elsewhere(digest, with_body=with_body)
             return
         with path.open("rb") as file:
             size_bytes = path.stat().st_size
@@ -205,6 +226,31 @@ class _Handler(BaseHTTPRequestHandler):
             self._headers({**headers, "Accept-Ranges": "bytes"}, end - begin)
             if with_body:
                 self._send_file(file, begin, end)
+
+    def _answer_elsewhere(self, digest: Digest, *, with_body: bool) -> None:
+        """Serve a blob that is in no file, or refuse it."""
+        offer = self.registry.offer
+        stream = offer.streams.get(digest) if digest in offer.blobs else None
+        if stream is None:
+            if digest in offer.blobs:
+                self.registry.lacked(digest)
+            self._refuse()
+            return
+        self.send_response(HTTPStatus.OK)
+        headers = {"Content-Type": BLOB_TYPE, "Docker-Content-Digest": digest}
+        self._headers(headers, stream.size_bytes)
+        if with_body:
+            self._pass_on(stream)
+
+    def _pass_on(self, stream: Stream) -> None:
+        try:
+            with stream.open() as chunks:
+                for chunk in chunks:
+                    self.registry.sent(len(chunk))
+                    self.wfile.write(chunk)
+        except SparklockError as error:
+            self.registry.failed(error)
+            self.close_connection = True
 
     def _send_file(self, file: IO[bytes], begin: int, end: int) -> None:
         self.wfile.flush()

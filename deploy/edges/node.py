@@ -208,7 +208,11 @@ class RemoteNode:
                 self._engine.pull(source, image.manifest_digest, watch.stopped)
             except errors.EngineError as error:
                 raise errors.ImagePullError(
-                    self._node.name, image.reference, error.detail, server.missing
+                    self._node.name,
+                    image.reference,
+                    error.detail,
+                    missing=server.missing,
+                    failures=server.failures,
                 ) from error
             pulled = f"{source}@{image.manifest_digest}"
             self._name(image, pulled)

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import http.client
 import socket
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from builder.digest import digest_bytes
-from deploy.edges.blobserver import BlobServer, Offer
+from builder.oci.errors import MissingBlobError
+from deploy.edges.blobserver import BlobServer, Offer, Stream
 from tests.contract.deploy.images import SmallImage, small_image
 
 if TYPE_CHECKING:
@@ -141,6 +144,38 @@ def test_the_first_place_that_has_a_blob_serves_it(image: SmallImage, tmp_path: 
     with BlobServer(offer, lambda _: None) as server:
         digest = digest_bytes(image.layer)
         assert ask(server, f"/v2/a/blobs/{digest}")[1] == image.layer
+
+
+def test_a_blob_without_a_file_is_passed_on_from_where_it_comes(image: SmallImage) -> None:
+    digest = digest_bytes(image.layer)
+    (image.folder / digest).unlink()
+    chunks = (image.layer[:100], image.layer[100:])
+    stream = Stream(len(image.layer), lambda: nullcontext(iter(chunks)))
+    offer = replace(image.offer, streams={digest: stream})
+    with BlobServer(offer, lambda _: None) as server:
+        assert ask(server, f"/v2/a/blobs/{digest}")[1] == image.layer
+        head, body = ask(server, f"/v2/a/blobs/{digest}", method="HEAD")
+        assert (head.headers["Content-Length"], body) == (str(len(image.layer)), b"")
+        assert server.sent_bytes == len(image.layer)
+
+
+def test_a_stream_that_breaks_cuts_the_connection_and_its_reason_is_kept(
+    image: SmallImage,
+) -> None:
+    digest = digest_bytes(image.layer)
+    (image.folder / digest).unlink()
+    error = MissingBlobError("registry.example/base", digest)
+
+    def broken() -> Iterator[bytes]:
+        yield image.layer[:100]
+        raise error
+
+    stream = Stream(len(image.layer), lambda: nullcontext(broken()))
+    offer = replace(image.offer, streams={digest: stream})
+    with BlobServer(offer, lambda _: None) as server:
+        with pytest.raises(http.client.IncompleteRead):
+            ask(server, f"/v2/a/blobs/{digest}")
+        assert server.failures == (error,)
 
 
 def test_it_ends_although_a_client_keeps_its_connection_open(image: SmallImage) -> None:

@@ -24,7 +24,7 @@ def test_every_ssh_failure_has_its_own_words_and_a_remedy_with_the_destination_q
 
 def test_a_pull_that_lacks_a_blob_names_it_and_how_to_get_it() -> None:
     digest = digest_bytes(b"layer")
-    error = errors.ImagePullError("spark-a", "sparklock/lab:1", "not found", [digest])
+    error = errors.ImagePullError("spark-a", "sparklock/lab:1", "not found", missing=[digest])
     assert digest in str(error)
     assert "inv build" in str(error)
 
