@@ -19,10 +19,10 @@ from deploy.errors import (
     CleanupFailedError,
     DeployFailedError,
     DeployInterruptedError,
-    EngineConflictError,
     OldPairDownError,
     Rollback,
 )
+from deploy.node_errors import EngineConflictError
 from deploy.together import together
 
 if TYPE_CHECKING:

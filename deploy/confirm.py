@@ -11,7 +11,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from deploy.errors import DeployInterruptedError, NoCompletionError, RankEnd, StartFailedError
+from deploy.errors import (
+    DeployInterruptedError,
+    NoCompletionError,
+    RankEnd,
+    StartFailedError,
+)
 from deploy.state import Completion, Outcome
 
 if TYPE_CHECKING:

@@ -1,285 +1,17 @@
-"""What can go wrong between this machine and its nodes, one class each; exit code 5."""
+"""What can go wrong with a deploy as a whole, one class each; exit code 5.
+
+What can go wrong with one node stands in deploy/node_errors.py.
+"""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from builder.errors import LockError, Message, NodeError, SparklockError
+from builder.errors import Message, NodeError, SparklockError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from builder.digest import Digest
-
-
-class OneNodeError(NodeError):
-    """A failure of one node: its text is one message, and `detail` quotes the end of output."""
-
-    what: str
-    remedy: str
-
-    def __init__(self, node: str, *, found: str = "", detail: str = "") -> None:
-        super().__init__(node)
-        self.node = node
-        self.found = found
-        self.detail = detail
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The one message, which names the node."""
-        return (
-            Message(
-                place=f"node {self.node}",
-                what=self.what,
-                found=self.found,
-                detail=self.detail,
-                remedy=self.remedy,
-            ),
-        )
-
-
-class SshError(OneNodeError):
-    """No connection: `destination` is what ssh was asked for, `detail` the end of its stderr."""
-
-    what = "ssh failed"
-    remedy = "see ssh's own words above"
-
-    def __init__(self, node: str, destination: str, detail: str) -> None:
-        super().__init__(node, detail=detail)
-        self.destination = destination
-        self.remedy = self.remedy.format(destination=shlex.quote(destination))
-
-
-class NodeRefusedError(SshError):
-    """The address answers and nothing listens on the port."""
-
-    what = "the connection was refused"
-    remedy = (
-        "start sshd on the node, or correct HostName and Port of {destination} in the ssh config"
-    )
-
-
-class NodeUnreachableError(SshError):
-    """The address does not answer in time."""
-
-    what = "the node does not answer"
-    remedy = "switch the node on and check its cable and address: ssh -v {destination} true"
-
-
-class NodeUnresolvedError(SshError):
-    """No address is known for the name."""
-
-    what = "the name of the node is not known"
-    remedy = (
-        "correct `ssh` of the node in cluster.toml, or add Host {destination} to the ssh config"
-    )
-
-
-class HostKeyUnknownError(SshError):
-    """The node's host key is not in known_hosts."""
-
-    what = "the host key of the node is not known"
-    remedy = (
-        "connect once by hand and compare the fingerprint with the node's own: ssh {destination}"
-    )
-
-
-class HostKeyChangedError(SshError):
-    """The node shows another host key than the known one."""
-
-    what = "the host key of the node has changed"
-    remedy = (
-        "find out why (a new installation, or somebody in between) before you remove the old key "
-        "with ssh-keygen -R"
-    )
-
-
-class SshPermissionError(SshError):
-    """The node accepts none of our keys."""
-
-    what = "the node refused the login"
-    remedy = "add your public key on the node: ssh-copy-id {destination}"
-
-
-class NoisyShellError(SshError):
-    """The login shell prints text in a session without terminal, which would spoil every answer."""
-
-    what = "the login shell prints text that belongs to no command"
-    remedy = (
-        "let the shell's start file on the node print only to a terminal: [ -t 1 ] before the echo"
-    )
-
-
-class ForwardingForbiddenError(SshError):
-    """The node's sshd lets no port or socket through."""
-
-    what = "the node's sshd forbids forwarding"
-    remedy = (
-        "set AllowTcpForwarding yes and AllowStreamLocalForwarding yes in the node's sshd_config, "
-        "at least for this user"
-    )
-
-
-class NodeLostError(SshError):
-    """The connection broke while it was used."""
-
-    what = "the connection to the node broke"
-    remedy = "see that the node is up, then run the task again: it continues or cleans up"
-
-
-class EngineSocketMissingError(OneNodeError):
-    """There is no engine socket at the path; `found` is the path."""
-
-    what = "there is no Docker socket"
-    remedy = "install or start Docker on the node, or set docker_socket of the node in cluster.toml"
-
-
-class EngineSocketDeniedError(OneNodeError):
-    """The ssh user may not use the engine's socket; `found` is the path."""
-
-    what = "the ssh user may not use the Docker socket"
-    remedy = "add the user to the group docker on the node, then log in again"
-
-
-class EngineStoppedError(OneNodeError):
-    """The socket is there and no engine answers on it; `found` is the path."""
-
-    what = "the Docker engine does not answer"
-    remedy = "start it on the node: systemctl start docker"
-
-
-class EngineError(OneNodeError):
-    """The engine refused a call; `call` names it, `detail` is what the engine said."""
-
-    remedy = "see the engine's words above; its log has more: journalctl -u docker"
-
-    def __init__(self, node: str, call: str, detail: str) -> None:
-        super().__init__(node, detail=detail)
-        self.call = call
-        self.what = f"the Docker engine could not {call}"
-
-
-class EngineNotFoundError(EngineError):
-    """The engine has no such image or container."""
-
-    remedy = "something removed it meanwhile; run the task again"
-
-
-class EngineConflictError(EngineError):
-    """The engine already has that name, or the object is in use."""
-
-    remedy = "another deploy may be at work on this cluster; when it has ended, run the task again"
-
-
-class ImagePullError(EngineError):
-    """The node could not fetch the image from us.
-
-    `missing` are blobs it asked for in vain, `failures` why ones could not be passed on to it.
-    """
-
-    def __init__(
-        self,
-        node: str,
-        reference: str,
-        detail: str,
-        *,
-        missing: Sequence[Digest] = (),
-        failures: Sequence[SparklockError] = (),
-    ) -> None:
-        super().__init__(node, f"pull {reference}", detail)
-        self.missing = tuple(missing)
-        self.failures = tuple(failures)
-        if missing:
-            self.found = f"asked for {missing[0]}, which is neither in the store nor in the base"
-            self.remedy = "inv build fills the store; the base's source must be there too"
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The failed pull, then why we could not serve it."""
-        return (
-            *super().messages,
-            *(message for failure in self.failures for message in failure.messages),
-        )
-
-
-class ImageMismatchError(OneNodeError):
-    """After a pull the node has another image than the locked one."""
-
-    what = "the image on the node is not the locked one"
-    remedy = (
-        "remove it there with docker image rm and deploy again; if it returns, the engine is broken"
-    )
-
-    def __init__(self, node: str, expected: Sequence[str], found: str) -> None:
-        super().__init__(node, found=found)
-        self.expected = tuple(expected)
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The one message, with the ids that would have been right."""
-        return (
-            Message(
-                place=f"node {self.node}",
-                what=self.what,
-                expected=" or ".join(self.expected),
-                found=self.found,
-                remedy=self.remedy,
-            ),
-        )
-
-
-class RemoteCommandError(OneNodeError):
-    """A command on a node failed; `status` is its exit status, None when it took too long."""
-
-    remedy = "run the command on the node by hand to see why"
-
-    def __init__(self, node: str, argv: Sequence[str], status: int | None, detail: str) -> None:
-        super().__init__(node, detail=detail)
-        self.argv = tuple(argv)
-        self.status = status
-        end = "took too long" if status is None else f"ended with status {status}"
-        self.what = f"{shlex.join(argv[:6])}{' ...' if len(argv) > 6 else ''} {end}"  # noqa: PLR2004
-        if "No space left on device" in detail:
-            self.remedy = "make room on the node: df -h"
-
-
-class TransferDamagedError(OneNodeError):
-    """A file arrived with other bytes than were sent."""
-
-    what = "a file arrived damaged"
-    remedy = "deploy again; if it comes back, check the node's memory and disk"
-
-
-class ModelFileChangedError(LockError):
-    """A file of [model].files is not the file that was locked."""
-
-    def __init__(self, path: str, expected: Digest, found: str) -> None:
-        super().__init__(path)
-        self.path = path
-        self.expected = expected
-        self.found = found
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The one message, which names the file."""
-        return (
-            Message(
-                place=self.path,
-                what="the model file is not the one in the lock",
-                expected=self.expected,
-                found=self.found,
-                remedy="restore the file, or accept the new one with: inv lock",
-            ),
-        )
-
-
-class DeployBusyError(OneNodeError):
-    """Another deploy or stop of this cluster is at work; `found` is the guard's file."""
-
-    what = "another deploy of this cluster is at work on the node"
-    remedy = "wait until it has ended, then run the task again"
 
 
 class DeployInterruptedError(NodeError):
@@ -318,40 +50,6 @@ class NodesFailedError(NodeError):
         return tuple(message for failure in self.failures for message in failure.messages)
 
 
-class StartFailedError(NodeError):
-    """A rank ended before the pair answered; `ends` has the first one to end first."""
-
-    def __init__(self, ends: Sequence[RankEnd]) -> None:
-        super().__init__(f"{ends[0].place} ended")
-        self.ends = tuple(ends)
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The rank that ended first with the end of its own log, then the others with theirs."""
-        return tuple(end.message(first=end is self.ends[0]) for end in self.ends)
-
-
-class NoCompletionError(NodeError):
-    """All ranks run and no completion came: refused, too late twice, or not up at all in time."""
-
-    def __init__(self, what: str, said: str, ends: Sequence[RankEnd]) -> None:
-        super().__init__(what)
-        self.what = what
-        self.said = said
-        self.ends = tuple(ends)
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What was asked and said, then the end of every rank's log."""
-        asked = Message(
-            place="POST /v1/completions",
-            what=self.what,
-            detail=self.said,
-            remedy="see the ranks' last lines below; [serve] of cluster.toml has the time limits",
-        )
-        return (asked, *(end.message(first=False) for end in self.ends))
-
-
 @dataclass(frozen=True, slots=True)
 class RankEnd:
     """How a rank was found when a start failed; `exit_code` is None while it runs."""
@@ -386,6 +84,40 @@ class RankEnd:
             detail=self.log or "(the log is empty)",
             remedy=remedy,
         )
+
+
+class StartFailedError(NodeError):
+    """A rank ended before the pair answered; `ends` has the first one to end first."""
+
+    def __init__(self, ends: Sequence[RankEnd]) -> None:
+        super().__init__(f"{ends[0].place} ended")
+        self.ends = tuple(ends)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The rank that ended first with the end of its own log, then the others with theirs."""
+        return tuple(end.message(first=end is self.ends[0]) for end in self.ends)
+
+
+class NoCompletionError(NodeError):
+    """All ranks run and no completion came: refused, too late twice, or not up at all in time."""
+
+    def __init__(self, what: str, said: str, ends: Sequence[RankEnd]) -> None:
+        super().__init__(what)
+        self.what = what
+        self.said = said
+        self.ends = tuple(ends)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What was asked and said, then the end of every rank's log."""
+        asked = Message(
+            place="POST /v1/completions",
+            what=self.what,
+            detail=self.said,
+            remedy="see the ranks' last lines below; [serve] of cluster.toml has the time limits",
+        )
+        return (asked, *(end.message(first=False) for end in self.ends))
 
 
 class OldPairDownError(NodeError):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from builder import labels
-from deploy import errors
+from deploy import errors, node_errors
 from deploy.state import ContainerFacts, EngineFacts, ImageFacts, ImageStore, RankState
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Engine:
         try:
             with self._call(f"inspect image {name}"):
                 found = self._api.inspect_image(name)  # type: ignore[no-untyped-call]
-        except errors.EngineNotFoundError:
+        except node_errors.EngineNotFoundError:
             return None
         return ImageFacts(
             engine_id=str(found["Id"]),
@@ -81,7 +81,7 @@ class Engine:
             for line in stream:
                 problem = _problem_in(line)
                 if problem:
-                    raise errors.EngineError(self.node, call, problem)
+                    raise node_errors.EngineError(self.node, call, problem)
                 if stopped():
                     raise errors.DeployInterruptedError
 
@@ -125,7 +125,7 @@ class Engine:
         try:
             with self._call(f"remove container {name}"):
                 self._api.remove_container(name, v=True, force=True)
-        except errors.EngineNotFoundError:
+        except node_errors.EngineNotFoundError:
             return
 
     def rename(self, name: str, new_name: str) -> None:
@@ -164,12 +164,12 @@ class Engine:
         try:
             yield
         except docker.errors.APIError as error:
-            kinds = {404: errors.EngineNotFoundError, 409: errors.EngineConflictError}
+            kinds = {404: node_errors.EngineNotFoundError, 409: node_errors.EngineConflictError}
             status = 0 if error.response is None else error.response.status_code
-            kind = kinds.get(status, errors.EngineError)
+            kind = kinds.get(status, node_errors.EngineError)
             raise kind(self.node, call, str(error.explanation or error)) from error
         except requests.exceptions.ReadTimeout as error:
-            raise errors.EngineError(self.node, call, f"no answer in {CALL_S} s") from error
+            raise node_errors.EngineError(self.node, call, f"no answer in {CALL_S} s") from error
         except (
             docker.errors.DockerException,
             requests.exceptions.RequestException,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from deploy import actions, errors
+from deploy import actions, node_errors
 from deploy.edges.blobserver import BlobServer
 from deploy.edges.engine import Engine
 from deploy.edges.http import complete
@@ -94,7 +94,7 @@ class RemoteNode:
         """Note the model hashes that had to be computed, for the next deploy."""
         try:
             self._folder.remember()
-        except errors.RemoteCommandError as error:
+        except node_errors.RemoteCommandError as error:
             progress.note(
                 f"{self._node.name}: the next deploy hashes the model again: {error.what}"
             )
@@ -206,8 +206,8 @@ class RemoteNode:
             source = f"127.0.0.1:{port}/{repository}"
             try:
                 self._engine.pull(source, image.manifest_digest, watch.stopped)
-            except errors.EngineError as error:
-                raise errors.ImagePullError(
+            except node_errors.EngineError as error:
+                raise node_errors.ImagePullError(
                     self._node.name,
                     image.reference,
                     error.detail,
@@ -225,7 +225,7 @@ class RemoteNode:
         self._engine.untag(pulled)
         if not image.is_image(found):
             ids = sorted(image.engine_ids)
-            raise errors.ImageMismatchError(
+            raise node_errors.ImageMismatchError(
                 self._node.name, ids, found.engine_id if found else "nothing"
             )
 
@@ -234,6 +234,6 @@ class RemoteNode:
             if image.is_image(self._engine.image(name)):
                 self._engine.tag(name, image.reference)
                 return
-        raise errors.EngineNotFoundError(
+        raise node_errors.EngineNotFoundError(
             self._node.name, f"tag image {image.reference}", "the image is gone"
         )

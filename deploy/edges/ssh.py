@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
-from deploy import errors
+from deploy import node_errors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -55,16 +55,16 @@ MASTER_OPTIONS: Final = (
 )
 """Settings our use of the connection needs, over whatever the user's config has for a person's."""
 
-CAUSES: Final[tuple[tuple[str, type[errors.SshError]], ...]] = (
-    ("REMOTE HOST IDENTIFICATION HAS CHANGED", errors.HostKeyChangedError),
-    ("Host key verification failed", errors.HostKeyUnknownError),
-    ("Permission denied (", errors.SshPermissionError),
-    ("Too many authentication failures", errors.SshPermissionError),
-    ("Could not resolve hostname", errors.NodeUnresolvedError),
-    ("Connection refused", errors.NodeRefusedError),
-    ("timed out", errors.NodeUnreachableError),
-    ("No route to host", errors.NodeUnreachableError),
-    ("Network is unreachable", errors.NodeUnreachableError),
+CAUSES: Final[tuple[tuple[str, type[node_errors.SshError]], ...]] = (
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", node_errors.HostKeyChangedError),
+    ("Host key verification failed", node_errors.HostKeyUnknownError),
+    ("Permission denied (", node_errors.SshPermissionError),
+    ("Too many authentication failures", node_errors.SshPermissionError),
+    ("Could not resolve hostname", node_errors.NodeUnresolvedError),
+    ("Connection refused", node_errors.NodeRefusedError),
+    ("timed out", node_errors.NodeUnreachableError),
+    ("No route to host", node_errors.NodeUnreachableError),
+    ("Network is unreachable", node_errors.NodeUnreachableError),
 )
 """What OpenSSH writes in the C locale, most telling first, and what it means."""
 
@@ -166,7 +166,7 @@ class NodeConnection:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise errors.RemoteCommandError(self.node, argv, None, "") from error
+            raise node_errors.RemoteCommandError(self.node, argv, None, "") from error
         result = Completed(tuple(argv), done.returncode, done.stdout, _end(done.stderr))
         if result.status not in ok:
             raise self.failure(argv, result.status, result.stderr)
@@ -187,8 +187,10 @@ class NodeConnection:
     def failure(self, argv: Sequence[str], status: int, stderr: str) -> NodeError:
         """Why a command failed: the connection broke, or the command itself."""
         if status == SSH_FAILED and not self.alive():
-            return errors.NodeLostError(self.node, self.destination.ssh, self._said() or stderr)
-        return errors.RemoteCommandError(self.node, argv, status, stderr)
+            return node_errors.NodeLostError(
+                self.node, self.destination.ssh, self._said() or stderr
+            )
+        return node_errors.RemoteCommandError(self.node, argv, status, stderr)
 
     def alive(self) -> bool:
         """Whether the connection still stands, as far as this side knows."""
@@ -220,7 +222,7 @@ class NodeConnection:
         holder.stdin.close()
         status = holder.wait(CALL_S)
         if status == BUSY_STATUS:
-            raise errors.DeployBusyError(self.node, found=f"{path} is held")
+            raise node_errors.DeployBusyError(self.node, found=f"{path} is held")
         stderr.seek(0)
         raise self.failure(argv, status, _end(stderr.read()))
 
@@ -258,17 +260,17 @@ class NodeConnection:
         sshd says the same of a forbidden, a missing and a dead socket; the node's kernel does not.
         """
         if self.run(("test", "-S", path), ok=(0, 1)).status:
-            return errors.EngineSocketMissingError(self.node, found=path)
+            return node_errors.EngineSocketMissingError(self.node, found=path)
         if self.run(("test", "-w", path), ok=(0, 1)).status:
-            return errors.EngineSocketDeniedError(self.node, found=path)
+            return node_errors.EngineSocketDeniedError(self.node, found=path)
         sockets = self.run(("cat", "/proc/net/unix")).stdout.decode(errors="replace")
         if listens(sockets, path):
             return self.forbidden()
-        return errors.EngineStoppedError(self.node, found=path)
+        return node_errors.EngineStoppedError(self.node, found=path)
 
-    def forbidden(self) -> errors.ForwardingForbiddenError:
+    def forbidden(self) -> node_errors.ForwardingForbiddenError:
         """That sshd forbids forwarding, in its own words."""
-        return errors.ForwardingForbiddenError(self.node, self.destination.ssh, self._said())
+        return node_errors.ForwardingForbiddenError(self.node, self.destination.ssh, self._said())
 
     def _forward_local(self, target: str) -> Path:
         self._forwards += 1
@@ -281,8 +283,8 @@ class NodeConnection:
     def _no_forward(self, done: subprocess.CompletedProcess[bytes]) -> NodeError:
         said = _end(done.stderr)
         if not self.alive():
-            return errors.NodeLostError(self.node, self.destination.ssh, self._said() or said)
-        return errors.ForwardingForbiddenError(self.node, self.destination.ssh, said)
+            return node_errors.NodeLostError(self.node, self.destination.ssh, self._said() or said)
+        return node_errors.ForwardingForbiddenError(self.node, self.destination.ssh, said)
 
     def _start_master(self) -> subprocess.Popen[bytes]:
         config = self.destination.config
@@ -313,15 +315,15 @@ class NodeConnection:
             return
         if line:
             said = line.decode(errors="replace")
-            raise errors.NoisyShellError(self.node, self.destination.ssh, said)
+            raise node_errors.NoisyShellError(self.node, self.destination.ssh, said)
         raise self._no_connection()
 
     def _no_connection(self) -> NodeError:
         said = self._said()
         kinds = [kind for text, kind in CAUSES if text in said]
         if not kinds and self._still_tries():
-            kinds = [errors.NodeUnreachableError]
-        kind = kinds[0] if kinds else errors.SshError
+            kinds = [node_errors.NodeUnreachableError]
+        kind = kinds[0] if kinds else node_errors.SshError
         return kind(self.node, self.destination.ssh, said)
 
     def _still_tries(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from builder.digest import Digest, Hasher
-from deploy import errors
+from deploy import errors, node_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,7 +57,7 @@ def put_files(
         arrived = found.get(f"{folder}/{file.name}{PART}")
         if arrived != file.digest:
             what = f"{file.source.name}: sent {file.digest}, arrived {arrived}"
-            raise errors.TransferDamagedError(connection.node, found=what)
+            raise node_errors.TransferDamagedError(connection.node, found=what)
     paths = (f"{folder}/{file.name}" for file in files)
     each_pair(connection, "mv", ((f"{path}{PART}", path) for path in paths))
 
@@ -153,5 +153,5 @@ def _opened(file: Outgoing) -> IO[bytes]:
     return data
 
 
-def _changed(file: Outgoing, found: str) -> errors.ModelFileChangedError:
-    return errors.ModelFileChangedError(str(file.source), file.digest, found)
+def _changed(file: Outgoing, found: str) -> node_errors.ModelFileChangedError:
+    return node_errors.ModelFileChangedError(str(file.source), file.digest, found)

@@ -16,9 +16,9 @@ import pytest
 
 from deploy.edges.engine import Engine
 from deploy.edges.ssh import Destination, NodeConnection
-from deploy.errors import EngineStoppedError
 from deploy.lab import runtime
 from deploy.lab.runtime import may_raise_limits
+from deploy.node_errors import EngineStoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import pytest
 
 from builder import labels
 from builder.digest import digest_bytes
-from deploy import errors
+from deploy import errors, node_errors
 from deploy.edges.blobserver import BlobServer
 from deploy.edges.engine import Engine
 from deploy.launch import BindMount, ContainerSpec
@@ -113,7 +113,7 @@ def test_a_tampered_blob_is_refused_by_the_engine(
     bad = small_image(tmp_path, word="three")
     config = digest_bytes(bad.config)
     (tmp_path / config).write_bytes(bad.config.replace(b"three", b"other"))
-    with pytest.raises(errors.EngineError) as caught:
+    with pytest.raises(node_errors.EngineError) as caught:
         pull(engine, bad)
     assert image.wanted.reference not in caught.value.detail
     assert engine.image(config) is None
@@ -122,7 +122,7 @@ def test_a_tampered_blob_is_refused_by_the_engine(
 def test_a_missing_blob_fails_the_pull(engine: Engine, tmp_path: Path) -> None:
     bad = small_image(tmp_path, word="four")
     (tmp_path / digest_bytes(bad.config)).unlink()
-    with pytest.raises(errors.EngineError, match="pull"):
+    with pytest.raises(node_errors.EngineError, match="pull"):
         pull(engine, bad)
 
 
@@ -215,7 +215,7 @@ def test_an_ended_container_tells_its_exit_code_and_when(
 
 def test_a_name_that_is_taken_is_a_conflict(engine: Engine, spec: ContainerSpec, name: str) -> None:
     create(engine, name, spec)
-    with pytest.raises(errors.EngineConflictError):
+    with pytest.raises(node_errors.EngineConflictError):
         create(engine, name, spec)
 
 
@@ -233,7 +233,7 @@ def test_a_container_is_renamed_and_removed_and_removing_again_is_nothing(
 def test_creating_from_an_image_that_is_not_there_never_pulls(
     engine: Engine, spec: ContainerSpec, name: str
 ) -> None:
-    with pytest.raises(errors.EngineNotFoundError):
+    with pytest.raises(node_errors.EngineNotFoundError):
         create(engine, name, replace(spec, image="sparklock/none:here"))
 
 
@@ -242,7 +242,7 @@ def test_a_missing_mount_source_is_refused_and_not_made(
 ) -> None:
     missing = tmp_path / "model"
     spec = replace(spec, mounts=(BindMount(str(missing), "/m", read_only=True),))
-    with pytest.raises(errors.EngineError, match="bind source path does not exist"):
+    with pytest.raises(node_errors.EngineError, match="bind source path does not exist"):
         create(engine, name, spec)
     assert not missing.exists()
 
@@ -251,8 +251,8 @@ def test_an_engine_that_does_not_answer_is_told_by_the_connection(tmp_path: Path
     path = tmp_path / "dead.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
-    with pytest.raises(errors.EngineStoppedError):
-        Engine("spark-a", path, lambda: errors.EngineStoppedError("spark-a"))
+    with pytest.raises(node_errors.EngineStoppedError):
+        Engine("spark-a", path, lambda: node_errors.EngineStoppedError("spark-a"))
 
 
 def test_docker_is_not_loaded_until_an_engine_is_used() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from builder.digest import digest_bytes
 from builder.lock import ModelFile
-from deploy import errors
+from deploy import errors, node_errors
 from deploy.edges.model import ModelFolder
 from deploy.edges.transfer import Outgoing, Watch, put_files
 
@@ -115,7 +115,7 @@ def test_a_file_that_is_not_the_locked_one_is_not_sent_as_such(
     for file, found in zip(
         files, (digest_bytes(b"edited"), "3 bytes", "No such file"), strict=True
     ):
-        with pytest.raises(errors.ModelFileChangedError) as caught:
+        with pytest.raises(node_errors.ModelFileChangedError) as caught:
             model.send([file], ours, QUIET)
         assert found in caught.value.found
         assert caught.value.exit_code == 3
@@ -220,6 +220,6 @@ def test_a_folder_that_cannot_be_written_is_told_with_tars_own_words(
 ) -> None:
     files = write(ours, config="{}")
     outgoing = [Outgoing(ours / f.path, f.path, f.size_bytes, f.digest) for f in files]
-    with pytest.raises(errors.RemoteCommandError) as caught:
+    with pytest.raises(node_errors.RemoteCommandError) as caught:
         put_files(connection, "/proc/nowhere", outgoing, QUIET)
     assert "tar" in caught.value.detail

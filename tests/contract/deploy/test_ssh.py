@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy import errors
+from deploy import node_errors
 from deploy.edges.ssh import Destination, NodeConnection
 from tests.contract.deploy.conftest import free_port, until
 
@@ -38,7 +38,7 @@ def test_stdin_arrives_and_stdout_returns_as_bytes(connection: NodeConnection) -
 def test_a_failed_command_is_told_with_its_status_and_the_end_of_stderr(
     connection: NodeConnection,
 ) -> None:
-    with pytest.raises(errors.RemoteCommandError) as caught:
+    with pytest.raises(node_errors.RemoteCommandError) as caught:
         connection.run(("ls", "/no/such/place"))
     assert caught.value.status == 2
     assert "No such file or directory" in caught.value.detail
@@ -50,12 +50,12 @@ def test_a_status_that_is_expected_is_a_result(connection: NodeConnection) -> No
 
 
 def test_a_command_of_status_255_is_no_lost_connection(connection: NodeConnection) -> None:
-    with pytest.raises(errors.RemoteCommandError):
+    with pytest.raises(node_errors.RemoteCommandError):
         connection.run(("sh", "-c", "exit 255"))
 
 
 def test_a_command_that_takes_too_long_is_given_up(connection: NodeConnection) -> None:
-    with pytest.raises(errors.RemoteCommandError) as caught:
+    with pytest.raises(node_errors.RemoteCommandError) as caught:
         connection.run(("sleep", "60"), timeout_s=0.5)
     assert caught.value.status is None
     assert "took too long" in str(caught.value)
@@ -88,20 +88,20 @@ def no_name(sshd: Sshd) -> Destination:
 @pytest.mark.parametrize(
     ("reach", "kind", "remedy"),
     [
-        (unknown_key, errors.HostKeyUnknownError, "ssh unknown"),
-        (changed_key, errors.HostKeyChangedError, "ssh-keygen -R"),
-        (wrong_key, errors.SshPermissionError, "ssh-copy-id denied"),
-        (no_listener, errors.NodeRefusedError, "start sshd"),
-        (no_name, errors.NodeUnresolvedError, "add Host nameless"),
+        (unknown_key, node_errors.HostKeyUnknownError, "ssh unknown"),
+        (changed_key, node_errors.HostKeyChangedError, "ssh-keygen -R"),
+        (wrong_key, node_errors.SshPermissionError, "ssh-copy-id denied"),
+        (no_listener, node_errors.NodeRefusedError, "start sshd"),
+        (no_name, node_errors.NodeUnresolvedError, "add Host nameless"),
     ],
 )
 def test_each_way_that_ssh_fails_is_told_apart_with_its_remedy(
     sshd: Sshd,
     reach: Callable[[Sshd], Destination],
-    kind: type[errors.SshError],
+    kind: type[node_errors.SshError],
     remedy: str,
 ) -> None:
-    with pytest.raises(errors.SshError) as caught:
+    with pytest.raises(node_errors.SshError) as caught:
         NodeConnection(reach(sshd))
     assert type(caught.value) is kind
     (message,) = caught.value.messages
@@ -114,7 +114,7 @@ def test_a_node_that_accepts_and_never_speaks_is_unreachable(sshd: Sshd) -> None
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = str(silent.getsockname()[1])
         host = sshd.add_host("silent", Port=port)
-        with pytest.raises(errors.NodeUnreachableError):
+        with pytest.raises(node_errors.NodeUnreachableError):
             NodeConnection(sshd.destination(host, timeout_s=1))
 
 
@@ -122,7 +122,7 @@ def test_a_shell_that_prints_is_refused_before_it_spoils_an_answer(
     start_sshd: Callable[..., Sshd],
 ) -> None:
     noisy = start_sshd('ForceCommand echo "Welcome!"; eval "$SSH_ORIGINAL_COMMAND"')
-    with pytest.raises(errors.NoisyShellError) as caught:
+    with pytest.raises(node_errors.NoisyShellError) as caught:
         NodeConnection(noisy.destination())
     assert "Welcome!" in str(caught.value)
 
@@ -170,7 +170,7 @@ def test_forbidden_forwarding_is_told_with_the_setting_to_change(
     strict = start_sshd("AllowTcpForwarding no")
     with (
         NodeConnection(strict.destination()) as connection,
-        pytest.raises(errors.ForwardingForbiddenError, match="AllowTcpForwarding"),
+        pytest.raises(node_errors.ForwardingForbiddenError, match="AllowTcpForwarding"),
         connection.forward_remote(1),
     ):
         pass
@@ -183,8 +183,8 @@ def test_a_forbidden_socket_is_told_apart_from_a_missing_and_a_dead_one(
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(dead))
     missing = connection.socket_problem(str(tmp_path / "none.sock"))
-    assert isinstance(missing, errors.EngineSocketMissingError)
-    assert isinstance(connection.socket_problem(str(dead)), errors.EngineStoppedError)
+    assert isinstance(missing, node_errors.EngineSocketMissingError)
+    assert isinstance(connection.socket_problem(str(dead)), node_errors.EngineStoppedError)
     strict = start_sshd("AllowStreamLocalForwarding no")
     live = tmp_path / "live.sock"
     with (
@@ -195,7 +195,7 @@ def test_a_forbidden_socket_is_told_apart_from_a_missing_and_a_dead_one(
         listener.listen()
         assert answer_through(forbidden.forward_socket(str(live))) == b""
         problem = forbidden.socket_problem(str(live))
-        assert isinstance(problem, errors.ForwardingForbiddenError)
+        assert isinstance(problem, node_errors.ForwardingForbiddenError)
 
 
 def test_a_forbidden_port_is_told_apart_from_one_where_nothing_listens_yet(
@@ -231,7 +231,7 @@ def test_a_socket_that_the_ssh_user_may_not_use_is_told_with_the_group_to_join(
                 problem = connection.socket_problem(str(path))
         finally:
             path.unlink()
-    assert isinstance(problem, errors.EngineSocketDeniedError)
+    assert isinstance(problem, node_errors.EngineSocketDeniedError)
     assert "group docker" in str(problem)
 
 
@@ -239,7 +239,7 @@ def test_a_guard_keeps_others_out_until_it_ends(sshd: Sshd, tmp_path: Path) -> N
     with NodeConnection(sshd.destination()) as ours, NodeConnection(sshd.destination()) as theirs:
         with (
             ours.guard(str(tmp_path)),
-            pytest.raises(errors.DeployBusyError),
+            pytest.raises(node_errors.DeployBusyError),
             theirs.guard(str(tmp_path)),
         ):
             pass
@@ -258,7 +258,7 @@ def test_a_guard_goes_with_its_connection(sshd: Sshd, tmp_path: Path) -> None:
             try:
                 with theirs.guard(str(tmp_path)):
                     return True
-            except errors.DeployBusyError:
+            except node_errors.DeployBusyError:
                 return False
 
         until(free)
@@ -266,7 +266,7 @@ def test_a_guard_goes_with_its_connection(sshd: Sshd, tmp_path: Path) -> None:
 
 def test_a_guard_that_cannot_be_had_says_why(connection: NodeConnection) -> None:
     with (
-        pytest.raises(errors.RemoteCommandError, match="cannot open lock file"),
+        pytest.raises(node_errors.RemoteCommandError, match="cannot open lock file"),
         connection.guard("/no/such/folder/file"),
     ):
         pass
@@ -277,7 +277,7 @@ def test_a_connection_that_breaks_is_lost_and_not_a_failed_command(sshd: Sshd) -
         parent = connection.run(("sh", "-c", "cut -d' ' -f4 /proc/$PPID/stat; echo $PPID")).stdout
         os.kill(int(parent.split()[-1]), signal.SIGKILL)
         until(lambda: not connection.alive())
-        with pytest.raises(errors.NodeLostError):
+        with pytest.raises(node_errors.NodeLostError):
             connection.run(("true",))
 
 
@@ -328,6 +328,6 @@ def test_an_interrupt_at_the_terminal_does_not_cut_the_connection(sshd: Sshd) ->
 
 
 def test_an_ssh_that_gives_up_for_another_cause_does_not_accuse_the_node(tmp_path: Path) -> None:
-    with pytest.raises(errors.SshError, match="no-config") as caught:
+    with pytest.raises(node_errors.SshError, match="no-config") as caught:
         NodeConnection(Destination("spark-a", "node", tmp_path / "no-config", 5))
-    assert type(caught.value) is errors.SshError
+    assert type(caught.value) is node_errors.SshError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy import errors, pipeline
+from deploy import errors, node_errors, pipeline
 from tests.integration.deploy.conftest import NODES, until, wait_for_line
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ def test_a_second_deploy_at_the_same_time_is_refused(served: Cluster) -> None:
     served.slow()
     with served.deploying() as process:
         wait_for_line(process, "wait for")
-        with pytest.raises(errors.DeployBusyError):
+        with pytest.raises(node_errors.DeployBusyError):
             served.deploy()
-        with pytest.raises(errors.DeployBusyError):
+        with pytest.raises(node_errors.DeployBusyError):
             pipeline.stop(served.file)
         assert not pipeline.plan(served.file).up_to_date
         process.send_signal(signal.SIGINT)
@@ -169,20 +169,20 @@ def other_key(node: LabNode) -> None:
 @pytest.mark.parametrize(
     ("break_it", "kind"),
     [
-        (off, errors.NodeUnreachableError),
-        (no_sshd, errors.NodeRefusedError),
-        (no_engine, errors.EngineSocketMissingError),
-        (other_key, errors.HostKeyChangedError),
+        (off, node_errors.NodeUnreachableError),
+        (no_sshd, node_errors.NodeRefusedError),
+        (no_engine, node_errors.EngineSocketMissingError),
+        (other_key, node_errors.HostKeyChangedError),
     ],
 )
 def test_a_broken_node_is_told_by_name_with_its_remedy(
-    cluster: Cluster, break_it: Callable[[LabNode], None], kind: type[errors.OneNodeError]
+    cluster: Cluster, break_it: Callable[[LabNode], None], kind: type[node_errors.OneNodeError]
 ) -> None:
     node = cluster.node("spark-b")
     cluster.change("ssh", connect_timeout_s=2)
     break_it(node)
     try:
-        with pytest.raises(errors.OneNodeError) as caught:
+        with pytest.raises(node_errors.OneNodeError) as caught:
             pipeline.plan(cluster.file)
     finally:
         if break_it is other_key:
@@ -242,7 +242,7 @@ def test_a_tampered_layer_of_the_base_is_refused_by_the_node(cluster: Cluster) -
     layer.write_bytes(data)
     with pytest.raises(errors.DeployFailedError) as caught:
         cluster.deploy()
-    assert isinstance(caught.value.cause, errors.ImagePullError)
+    assert isinstance(caught.value.cause, node_errors.ImagePullError)
     assert caught.value.cause.node == "spark-a"
     assert cluster.containers() == {name: [] for name in NODES}
 
@@ -254,7 +254,7 @@ def test_a_missing_layer_of_the_base_is_named(cluster: Cluster) -> None:
     layer.unlink()
     with pytest.raises(errors.DeployFailedError) as caught:
         cluster.deploy()
-    assert isinstance(caught.value.cause, errors.ImagePullError)
+    assert isinstance(caught.value.cause, node_errors.ImagePullError)
     assert caught.value.cause.missing[:1] == (f"sha256:{layer.name}",)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from deploy import actions
-from deploy.errors import EngineError
+from deploy.node_errors import EngineError
 from deploy.state import Completion, NodeState, Outcome, RankState
 from tests.unit.deploy.simulation import after
 

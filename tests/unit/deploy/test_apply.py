@@ -24,14 +24,13 @@ from deploy.errors import (
     CleanupFailedError,
     DeployFailedError,
     DeployInterruptedError,
-    EngineConflictError,
-    EngineError,
     NoCompletionError,
     NodesFailedError,
     OldPairDownError,
     StartFailedError,
 )
 from deploy.interrupts import Interrupts
+from deploy.node_errors import EngineConflictError, EngineError
 from deploy.plan import make_plan
 from deploy.state import Completion, Outcome
 from tests.unit.deploy.clusters import container, empty, serving, wanted

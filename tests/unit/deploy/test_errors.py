@@ -4,7 +4,7 @@ import pytest
 
 from builder.digest import digest_bytes
 from builder.errors import NodeError, SparklockError
-from deploy import errors
+from deploy import errors, node_errors
 from deploy.together import together
 
 
@@ -13,7 +13,9 @@ def every_kind(kind: type[SparklockError]) -> list[type[SparklockError]]:
 
 
 def test_every_ssh_failure_has_its_own_words_and_a_remedy_with_the_destination_quoted() -> None:
-    kinds = [kind for kind in every_kind(errors.SshError) if issubclass(kind, errors.SshError)]
+    kinds = [
+        kind for kind in every_kind(node_errors.SshError) if issubclass(kind, node_errors.SshError)
+    ]
     assert len({kind.what for kind in kinds}) == len(kinds) > 9
     for kind in kinds:
         (message,) = kind("spark-a", "me@spark a", "said").messages
@@ -24,28 +26,28 @@ def test_every_ssh_failure_has_its_own_words_and_a_remedy_with_the_destination_q
 
 def test_a_pull_that_lacks_a_blob_names_it_and_how_to_get_it() -> None:
     digest = digest_bytes(b"layer")
-    error = errors.ImagePullError("spark-a", "sparklock/lab:1", "not found", missing=[digest])
+    error = node_errors.ImagePullError("spark-a", "sparklock/lab:1", "not found", missing=[digest])
     assert digest in str(error)
     assert "inv build" in str(error)
 
 
 def test_a_full_disk_gets_its_own_remedy() -> None:
-    error = errors.RemoteCommandError("n", ["tar"], 2, "tar: No space left on device")
+    error = node_errors.RemoteCommandError("n", ["tar"], 2, "tar: No space left on device")
     assert "df -h" in str(error)
 
 
 def test_a_long_command_is_shortened_in_the_text_and_kept_in_the_field() -> None:
     argv = ["find", *"abcdefgh"]
-    error = errors.RemoteCommandError("n", argv, 1, "")
+    error = node_errors.RemoteCommandError("n", argv, 1, "")
     assert "find a b c d e ... ended with status 1" in str(error)
     assert error.argv == tuple(argv)
 
 
 def test_one_failed_node_is_raised_as_it_is_and_several_together() -> None:
     def fail(node: str) -> None:
-        raise errors.EngineStoppedError(node)
+        raise node_errors.EngineStoppedError(node)
 
-    with pytest.raises(errors.EngineStoppedError):
+    with pytest.raises(node_errors.EngineStoppedError):
         together({"a": lambda: fail("a"), "b": lambda: None})
     with pytest.raises(errors.NodesFailedError) as caught:
         together({"a": lambda: fail("a"), "b": lambda: fail("b")})
