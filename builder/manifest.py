@@ -72,6 +72,12 @@ class Source(Section):
     source: SourceText
     digest: DigestText | None = None
 
+    @property
+    def digest_in_source(self) -> Digest | None:
+        """The digest behind `@` of an image's name, if there is one."""
+        _, at, digest = self.source.rpartition("@sha256:")
+        return Digest(f"sha256:{digest}") if at else None
+
 
 class Graft(Section):
     """Whole files out of a donor, located inside a Python package of both images."""

@@ -22,6 +22,7 @@ from builder.manifest import (
     OwnFile,
     Register,
     ServeSection,
+    Source,
 )
 from builder.problems import MISSING, nearest_key, unknown_keys, value_at
 
@@ -41,6 +42,7 @@ class Parts:
     slip inside of a donor is not told again as a donor that is not there.
     """
 
+    sources: Mapping[Loc, Source]
     donors: frozenset[str]
     graft_count: int
     graft_donors: Mapping[int, str]
@@ -64,6 +66,7 @@ def parts_of(document: dict[str, Any], error: ValidationError | None = None) -> 
     nodes = _list(document, ("nodes",))
     grafts = _list(document, ("image", "graft"))
     return Parts(
+        sources=_sources(document),
         donors=frozenset(_table(document, ("image", "donors"))),
         graft_count=len(grafts) or int(value_at(document, ("image", "graft")) not in (MISSING, [])),
         graft_donors=_texts(grafts, "donor"),
@@ -108,6 +111,14 @@ def _table(document: object, loc: Loc) -> dict[str, Any]:
 def _list(document: object, loc: Loc) -> list[Any]:
     value = value_at(document, loc)
     return value if isinstance(value, list) else []
+
+
+def _sources(document: object) -> dict[Loc, Source]:
+    """The valid sources by their place: the base's and every donor's."""
+    donors = (("image", "donors", name) for name in _table(document, ("image", "donors")))
+    places: list[Loc] = [("image", "base"), *donors]
+    found = ((loc, _valid(Source, value_at(document, loc))) for loc in places)
+    return {loc: source for loc, source in found if source is not None}
 
 
 def _texts(tables: list[Any], key: str) -> dict[int, str]:

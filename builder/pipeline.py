@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from builder.assembly import assemble_locked, inputs_digest
 from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.layout import LayoutSource, write_layout
+from builder.edges.registry.source import RegistrySource
 from builder.edges.store import BlobStore
 from builder.errors import LockError
 from builder.hybrid import Wanted
@@ -17,6 +18,7 @@ from builder.lock_errors import LockVersionError
 from builder.lockfile import differences, lock_digest, lock_text, staleness
 from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.errors import DigestMismatchError
+from builder.oci.reference import ImageReference
 from builder.oci.tar import LAYER_FORMAT, write_tar
 from builder.pipeline_errors import (
     CheckpointConfigError,
@@ -130,11 +132,13 @@ class FolderSources:
     folder: Path
 
     def open(self, source: Source, *, place: str) -> ImageSource:
-        """The source; UnsupportedSourceError if it is not an OCI layout."""
+        """The source, not yet looked at; UnsupportedSourceError if it is of a kind not read yet."""
         kind, _, name = source.source.partition(":")
-        if kind != "oci":
+        if kind == "oci":
+            return LayoutSource(self.folder / name)
+        if kind in ("docker", "archive"):
             raise UnsupportedSourceError(place, source.source)
-        return LayoutSource(self.folder / name)
+        return RegistrySource(ImageReference.parse(source.source), source.source)
 
 
 def store_of(loaded: LoadedManifest) -> BlobStore:

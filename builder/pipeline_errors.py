@@ -25,14 +25,12 @@ class UnsupportedSourceError(ManifestError):
     def messages(self) -> tuple[Message, ...]:
         """One message with a way to get an OCI layout."""
         kind, _, name = self.source.partition(":")
-        image = {"docker": f"docker-daemon:{name}", "archive": f"docker-archive:{name}"}.get(
-            kind, f"docker://{self.source}"
-        )
+        image = f"docker-{'daemon' if kind == 'docker' else 'archive'}:{name}"
         return (
             Message(
                 place=self.place,
-                what="this version of sparklock reads OCI layouts only",
-                expected="oci:DIR",
+                what="this version of sparklock reads OCI layouts and registries only",
+                expected="oci:DIR or HOST/NAME",
                 found=self.source,
                 remedy=f'skopeo copy {image} oci:DIR, write source = "oci:DIR" without a digest, '
                 "and `inv lock` says which digest to add",

@@ -181,7 +181,7 @@ def _choose(wanted: Wanted, sources: Sources) -> list[_Chosen]:
         selected = select_manifest(opened, source.digest, Platform.parse(section.platform))
         found.append(_Chosen(name, opened, selected))
         if source.digest is None:
-            offered = selected.image.manifest.descriptor.digest
+            offered = source.digest_in_source or selected.image.manifest.descriptor.digest
             unpinned.append((wanted.place(f"image.{name}"), offered))
     if unpinned:
         raise UnpinnedSourceError(tuple(unpinned))

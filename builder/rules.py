@@ -45,6 +45,20 @@ def broken_rules(parts: Parts) -> tuple[Problem, ...]:
     return tuple(problem for rule in RULES for problem in rule(parts))
 
 
+def one_digest_pins_a_source(parts: Parts) -> Iterator[Problem]:
+    """A digest inside of `source` is the one of `digest`."""
+    for loc, source in parts.sources.items():
+        inside = source.digest_in_source
+        if inside is not None and source.digest not in (None, inside):
+            yield Problem(
+                (*loc, "digest"),
+                "source and digest name two images",
+                expected=f"{inside}, as in source",
+                found=value_text(source.digest),
+                remedy="keep the right one as digest, and take it out of source",
+            )
+
+
 def every_donor_is_declared(parts: Parts) -> Iterator[Problem]:
     """A graft names a donor of [image.donors]."""
     for number, donor in parts.graft_donors.items():
@@ -260,6 +274,7 @@ def _option(key: str) -> str:
 
 
 RULES: Final[tuple[Rule, ...]] = (
+    one_digest_pins_a_source,
     every_donor_is_declared,
     every_donor_is_used,
     grafts_are_sources,

@@ -16,6 +16,7 @@ from pydantic_core import core_schema
 
 from builder.digest import Digest, parse_digest
 from builder.oci.model import Platform
+from builder.oci.reference import ImageReference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,11 +85,6 @@ def _reachable(path: str) -> str:
     return path
 
 
-_REGISTRY_IMAGE = re.compile(
-    r"(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(:[0-9]{1,5})?"
-    r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)+"
-    r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?\Z"
-)
 _ENGINE_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*\Z")
 
 
@@ -99,8 +95,8 @@ def _source(text: str) -> str:
     elif colon and scheme == "docker":
         if not _ENGINE_IMAGE.match(location):
             raise ValueError(text)
-    elif not _REGISTRY_IMAGE.match(text):
-        raise ValueError(text)
+    else:
+        ImageReference.parse(text)
     return text
 
 
@@ -136,7 +132,7 @@ ReachablePath = Annotated[
 SourceText = Annotated[
     str,
     AfterValidator(_source),
-    Expected("oci:DIR, archive:FILE, docker:NAME or a registry's HOST/NAME[:TAG]"),
+    Expected("oci:DIR, archive:FILE, docker:NAME or a registry's HOST[:PORT]/NAME[:TAG]"),
 ]
 Name = Annotated[
     str,

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 PACKAGE_OF_TESTS: Mapping[str, str] = {
     **PACKAGE_OF,
+    "docker-registry": "docker-registry",
     "mmdebstrap": "mmdebstrap",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+    "openssl": "openssl",
     "skopeo": "skopeo",
     "umoci": "umoci",
 }
-"""What the tests call beyond what a lab needs: makers of the Debian 13 tree, outside readers."""
+"""What tests call beyond a lab's needs: makers of the Debian 13 tree, a registry, other readers."""
 
 
 def provide_dev_tools(root: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from builder.digest import digest_bytes
+from builder.errors import BuildError
 from builder.oci.documents import (
     ConfigDocument,
     IndexDocument,
@@ -168,10 +169,18 @@ def _pinned(source: ImageSource, digest: Digest) -> bytes:
     try:
         return source.document(digest, media_type=OCI_INDEX)
     except MissingBlobError as error:
-        offered = tuple(root.digest for root in source.roots())
+        offered = _offered(source)
         if digest in offered:
             raise
         raise PinNotFoundError(source.place, pin=digest, offered=offered) from error
+
+
+def _offered(source: ImageSource) -> tuple[Digest, ...]:
+    """What there is in place of a pin; nothing where a tag, say, is gone too."""
+    try:
+        return tuple(root.digest for root in source.roots())
+    except BuildError:
+        return ()
 
 
 def _choose(index: ImageIndex, platform: Platform, *, place: str) -> Descriptor:

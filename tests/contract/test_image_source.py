@@ -1,4 +1,4 @@
-"""What every builder.sources.ImageSource keeps, on the fake and on an OCI layout."""
+"""What every builder.sources.ImageSource keeps: the fake in memory, and each real edge."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder.digest import Digest, digest_bytes, hex_of
+from builder.digest import Digest, digest_bytes
 from builder.edges.layout import LayoutSource, write_layout
 from builder.oci.errors import DigestMismatchError, MissingBlobError, TruncatedBlobError
-from builder.oci.model import OCI_LAYER_TAR, OCI_MANIFEST, Descriptor
+from builder.oci.model import OCI_CONFIG, OCI_INDEX, OCI_LAYER_TAR, OCI_MANIFEST, Descriptor
+from tests.debian_registry import debian_registry
+from tests.fake_registry import serving
 from tests.unit.oci.archives import Published, file, tar_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from builder.oci.model import Image
@@ -29,29 +32,67 @@ class Offered:
 
     source: ImageSource
     image: Image
-    folder: Path | None
-    published: Published
-
-    def replace(self, digest: Digest, data: bytes | None) -> None:
-        if self.folder is not None:
-            path = self.folder / "blobs" / "sha256" / hex_of(digest)
-            path.unlink()
-            if data is not None:
-                path.write_bytes(data)
-        elif data is None:
-            del self.published.source.blobs[digest]
-        else:
-            self.published.source.blobs[digest] = data
+    replace: Callable[[Digest, bytes | None], None]
+    """Other bytes in the place of a blob's, or none."""
 
 
-@pytest.fixture(params=["memory", "layout"])
-def offered(request: pytest.FixtureRequest, tmp_path: Path) -> Offered:
+def in_memory(_folder: Path) -> Iterator[Offered]:
     published = Published()
     image = published.image(LAYER)
-    if request.param == "memory":
-        return Offered(published.source, image, None, published)
-    write_layout(tmp_path / "layout", image, published.source.open_blob)
-    return Offered(LayoutSource(tmp_path / "layout"), image, tmp_path / "layout", published)
+    yield Offered(published.source, image, replacing(published.source.blobs))
+
+
+def in_a_layout(folder: Path) -> Iterator[Offered]:
+    published = Published()
+    image = published.image(LAYER)
+    write_layout(folder, image, published.source.open_blob)
+    source = LayoutSource(folder)
+    yield Offered(source, image, replacing_files(source.path))
+
+
+def in_a_fake_registry(_folder: Path) -> Iterator[Offered]:
+    published = Published()
+    image = published.image(LAYER)
+    with serving(published.source) as registry:
+        yield Offered(registry.opened(), image, replacing(published.source.blobs))
+
+
+def in_debians_registry(folder: Path) -> Iterator[Offered]:
+    published = Published()
+    image = published.image(LAYER)
+    with debian_registry(folder) as registry:
+        registry.push(image, published.source.open_blob)
+        yield Offered(registry.opened(), image, replacing_files(registry.blob))
+
+
+def replacing(blobs: dict[Digest, bytes]) -> Callable[[Digest, bytes | None], None]:
+    def replace(digest: Digest, data: bytes | None) -> None:
+        del blobs[digest]
+        if data is not None:
+            blobs[digest] = data
+
+    return replace
+
+
+def replacing_files(path: Callable[[Digest], Path]) -> Callable[[Digest, bytes | None], None]:
+    def replace(digest: Digest, data: bytes | None) -> None:
+        path(digest).unlink()
+        if data is not None:
+            path(digest).write_bytes(data)
+
+    return replace
+
+
+KINDS = (in_memory, in_a_layout, in_a_fake_registry, in_debians_registry)
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
+def offered(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Offered]:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "nobody"))
+    monkeypatch.delenv("SPARKLOCK_OFFLINE", raising=False)
+    yield from request.param(tmp_path / "source")
 
 
 def test_the_image_is_the_only_root(offered: Offered) -> None:
@@ -89,12 +130,29 @@ def test_absent_blobs_are_missing(offered: Offered) -> None:
         pass
 
 
+def test_an_index_is_asked_for_and_a_manifest_given(offered: Offered) -> None:
+    digest = offered.image.manifest.descriptor.digest
+
+    assert offered.source.document(digest, media_type=OCI_INDEX) == offered.image.manifest.raw
+
+
+def test_configs_are_the_raw_bytes(offered: Offered) -> None:
+    digest = offered.image.config.digest
+
+    assert offered.source.document(digest, media_type=OCI_CONFIG) == offered.image.config.raw
+
+
+def test_the_place_is_in_one_line_and_names_the_source(offered: Offered) -> None:
+    assert offered.source.place.isprintable()
+    assert offered.source.place
+
+
 def test_a_removed_document_is_missing(offered: Offered) -> None:
     digest = offered.image.config.digest
     offered.replace(digest, None)
 
     with pytest.raises(MissingBlobError) as caught:
-        offered.source.document(digest, media_type=OCI_MANIFEST)
+        offered.source.document(digest, media_type=OCI_CONFIG)
     assert caught.value.digest == digest
 
 
@@ -103,7 +161,7 @@ def test_a_changed_document_is_a_mismatch(offered: Offered) -> None:
     offered.replace(digest, b"{}")
 
     with pytest.raises(DigestMismatchError) as caught:
-        offered.source.document(digest, media_type=OCI_MANIFEST)
+        offered.source.document(digest, media_type=OCI_CONFIG)
     assert (caught.value.expected, caught.value.found) == (digest, digest_bytes(b"{}"))
 
 

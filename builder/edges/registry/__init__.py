@@ -1,0 +1,1 @@
+"""Images in registries, read over the distribution protocol."""
