@@ -240,6 +240,8 @@ class RemoteCommandError(OneNodeError):
         self.what = f"{shlex.join(argv[:6])}{' ...' if len(argv) > 6 else ''} {end}"  # noqa: PLR2004
         if "No space left on device" in detail:
             self.remedy = "make room on the node: df -h"
+        elif "Permission denied" in detail:
+            self.remedy = "give the ssh user the right to it on the node"
 
 
 class TransferDamagedError(OneNodeError):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from deploy.edges.transfer import Watch
 
 OWN: Final = ".sparklock"
-STAT: Final = r"%s %T@ %C@ %i"
-"""Size, modification and change time, and inode: what find prints of a file to recognise it."""
+STAT: Final = r"%s %T@ %i %C@"
+"""What find prints of a file to recognise it: size, modification time, inode, change time."""
 
 
 class ModelFolder:
@@ -38,6 +38,7 @@ class ModelFolder:
         self._inbox = f"{self._own}/in"
         self._old = f"{self._own}/old"
         self._observed: dict[str, tuple[str, Digest]] = {}
+        self._sent: dict[str, tuple[str, Digest]] = {}
         self._news = False
 
     def observe(self, wanted: Sequence[ModelFile]) -> tuple[tuple[ModelFileFacts, ...], bool]:
@@ -46,7 +47,7 @@ class ModelFolder:
         A file of another size is not hashed and has no digest. Neither is one hashed again that
         `remember` noted and that has not changed since: verify hashes everything, deploy need not.
         """
-        stats = self._stats()
+        stats = self._stats(self._folder)
         noted = self._noted() if stats else {}
         sizes = {file.path: file.size_bytes for file in wanted}
         there = [path for path in sorted(sizes) if path in stats]
@@ -91,6 +92,8 @@ class ModelFolder:
                 for file in missing
             ]
             put_files(self._connection, self._inbox, outgoing, watch)
+        arrived = self._stats(self._inbox)
+        self._sent = {file.path: (arrived[_staged(file)], file.digest) for file in files}
         return sum(file.size_bytes for file in missing)
 
     def place(self, files: Sequence[ModelFile], replaced: Sequence[str]) -> None:
@@ -117,12 +120,22 @@ class ModelFolder:
         each_pair(self._connection, "mv", old)
 
     def settle(self) -> None:
-        """Drop the inbox and the replaced files: the new model has served."""
-        self._connection.run(("rm", "-rf", "--", self._inbox, self._old))
+        """Drop the inbox and the replaced files: the new model has served.
 
-    def _stats(self) -> dict[str, str]:
-        """What find tells of every file in the folder, by path; links are followed."""
-        parts = self._found("-L", self._folder, "-type", "f", "-printf", rf"%P\0{STAT}\0")
+        What was sent was hashed on arrival. Moving a file changes none of its marks but the change
+        time, so what has the others still need not be hashed again.
+        """
+        self._connection.run(("rm", "-rf", "--", self._inbox, self._old))
+        stats = self._stats(self._folder)
+        for path, (arrived, digest) in self._sent.items():
+            if _lasting(stats.get(path, "")) == _lasting(arrived):
+                self._observed[path] = (stats[path], digest)
+                self._news = True
+        self.remember()
+
+    def _stats(self, folder: str) -> dict[str, str]:
+        """What find tells of every file below a folder, by path; links are followed."""
+        parts = self._found("-L", folder, "-type", "f", "-printf", rf"%P\0{STAT}\0")
         return dict(zip(parts[::2], parts[1::2], strict=True))
 
     def _names(self, folder: str) -> frozenset[str]:
@@ -154,6 +167,11 @@ def _staged(file: ModelFile) -> str:
 
 def _size_bytes(stat: str) -> int:
     return int(stat.split(" ", 1)[0])
+
+
+def _lasting(stat: str) -> str:
+    """The marks of a file that a rename leaves as they are."""
+    return stat.rpartition(" ")[0]
 
 
 def _parent(path: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -201,6 +202,21 @@ def test_noted_hashes_are_trusted_while_a_file_has_not_changed(
     os.utime(theirs / "config", ns=(stat.st_atime_ns, stat.st_mtime_ns))
     (fact,), _ = ModelFolder(connection, str(theirs)).observe(files)
     assert fact.digest == digest_bytes(b"[]")
+
+
+def test_what_was_sent_is_noted_when_it_is_settled(
+    connection: NodeConnection, model: ModelFolder, ours: Path, theirs: Path
+) -> None:
+    files = write(ours, config="{}", weights="www")
+    model.send(files, ours, QUIET)
+    model.place(files, ())
+    (theirs / "weights").write_text("xxx")
+    model.settle()
+    note = json.loads((theirs / ".sparklock/seen").read_text())
+    assert set(note) == {"config"}
+    facts, transfer = ModelFolder(connection, str(theirs)).observe(files)
+    assert [fact.digest for fact in facts] == [files[0].digest, digest_bytes(b"xxx")]
+    assert not transfer
 
 
 @pytest.mark.parametrize("note", ["", "{", "[]", '{"config": 1}', '{"config": ["x", "y"]}', "\xff"])

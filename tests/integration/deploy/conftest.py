@@ -14,6 +14,7 @@ import pytest
 import tomlkit
 
 from builder import pipeline as builder
+from builder.digest import digest_bytes
 from builder.progress import Silent
 from deploy import pipeline
 from deploy.lab.control import LabNode
@@ -65,8 +66,8 @@ class Cluster:
     def slow(self, load_s: int = 60) -> None:
         """Lock a server that takes its time before it loads; 0 for one that does not."""
         (self.folder / "slow.sh").write_text(SLOW)
-        document = tomlkit.parse(self.file.read_text())
-        files: Any = document["image"]["file"]
+        document: Any = tomlkit.parse(self.file.read_text())
+        files = document["image"]["file"]
         if len(files) == 1:
             script = "/workspace/vllm/slow.sh"
             files.append(tomlkit.item({"source": "slow.sh", "target": script, "mode": "0755"}))
@@ -150,38 +151,13 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-@pytest.fixture(scope="module")
-def source(lab: LabState, lab_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The embedded default, turned to this cluster, locked and built."""
-    folder = tmp_path_factory.mktemp("source")
-    shutil.copytree(lab_root / "examples" / "lab", folder / "examples" / "lab")
-    shutil.copy(lab.spec.path / "ssh_config", folder / "ssh_config")
-    text = lab_manifest((lab_root / "cluster.toml").read_text(), lab.spec, "ssh_config")
-    document = tomlkit.parse(text)
-    document["serve"]["port"] = PORT
-    document["serve"]["master_port"] = PORT + 1
-    (folder / "cluster.toml").write_text(tomlkit.dumps(document))
-    return folder
-
-
 @pytest.fixture
 def cluster(
-    source: Path, lab: LabState, lab_root: Path, tmp_path: Path, request: pytest.FixtureRequest
+    lab: LabState, lab_root: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Cluster]:
     """A cluster of this test's own; afterwards its containers are gone and the lab is healthy."""
-    name = f"t{abs(hash(request.node.name)) % 10**6}"
-    folder = tmp_path / name
-    shutil.copytree(source, folder)
-    file = folder / "cluster.toml"
-    document = tomlkit.parse(file.read_text())
-    document["name"] = name
-    document["model"]["path"] = f"/srv/models/{name}"
-    file.write_text(tomlkit.dumps(document))
-    builder.lock(file, Silent())
-    own = Cluster(file, lab, lab_root)
-    yield own
-    lab_up(lab.spec, Silent())
-    pipeline.stop(file)
+    with _cluster(lab, lab_root, tmp_path, request.node.name) as own:
+        yield own
 
 
 @pytest.fixture
@@ -189,3 +165,35 @@ def served(cluster: Cluster) -> Cluster:
     """A cluster whose generation 1 serves."""
     cluster.deploy()
     return cluster
+
+
+@pytest.fixture
+def mixed_cluster(
+    mixed_lab: LabState, lab_root: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Cluster]:
+    """As `cluster`; spark-a keeps images in Docker's own store, spark-b in containerd's."""
+    with _cluster(mixed_lab, lab_root, tmp_path, request.node.name) as own:
+        yield own
+
+
+@contextmanager
+def _cluster(lab: LabState, root: Path, folder: Path, test: str) -> Iterator[Cluster]:
+    """The embedded default, turned to a lab and to a name, ports and model folder of its own."""
+    name = f"t{digest_bytes(test.encode())[-6:]}"
+    file = folder / name / "cluster.toml"
+    shutil.copytree(root / "examples" / "lab", folder / name / "examples" / "lab")
+    shutil.copy(lab.spec.path / "ssh_config", file.parent / "ssh_config")
+    document: Any = tomlkit.parse(
+        lab_manifest((root / "cluster.toml").read_text(), lab.spec, "ssh_config")
+    )
+    document["name"] = name
+    document["model"]["path"] = f"/srv/models/{name}"
+    document["serve"]["port"] = PORT
+    document["serve"]["master_port"] = PORT + 1
+    file.write_text(tomlkit.dumps(document))
+    builder.lock(file, Silent())
+    try:
+        yield Cluster(file, lab, root)
+    finally:
+        lab_up(lab.spec, Silent())
+        pipeline.stop(file)
