@@ -34,7 +34,7 @@ HELP = {
 }
 
 DEMO_END = """
-Two nodes serve one model, and that is proven. It answered: {answer!r}
+Two nodes serve one model, and that is proven.{answered}
 
 Next:
   inv status                        what runs, and whether it is what the lock says
@@ -312,7 +312,8 @@ def demo(_ctx: Context, no_install: bool = False) -> None:
     report = run_checks(file, progress=progress)
     say(report.text(colour=_colour()))
     report.require_passed()
-    say(DEMO_END.format(answer=deployed.answer))
+    answered = f" It answered: {deployed.answer!r}" if deployed.changed else ""
+    say(DEMO_END.format(answered=answered))
 
 
 @task
