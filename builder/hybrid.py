@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from builder.assembly import edited, edited_modules, steps_by_target
 from builder.digest import digest_bytes
-from builder.errors import BuildError, Message
 from builder.graft.closure import ClosureInputs, OurFile, check_closure
 from builder.graft.commands import Launch
 from builder.graft.errors import ClosureError
 from builder.graft.packages import PackageRoot, find_package
 from builder.graft.pick import Pick, pick
+from builder.graft.table_errors import MissingModuleError
 from builder.graft.tables import edit_table
 from builder.lock import (
     LockedBase,
@@ -67,29 +67,6 @@ class ReadImage:
 
     selected: Selected
     tree: ImageTree
-
-
-class MissingModuleError(BuildError):
-    """A module whose table is to be edited cannot be read from the base."""
-
-    def __init__(self, place: str, path: str, found: str) -> None:
-        super().__init__()
-        self.place = place
-        self.path = path
-        self.found = found
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message that names the register entry and the path."""
-        return (
-            Message(
-                place=self.place,
-                what="the module to edit is not in the base",
-                expected=f"a regular file /{self.path}",
-                found=self.found,
-                remedy="correct `file`, which is relative to the package, or use another base",
-            ),
-        )
 
 
 class Hybrid:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import LockError, Message
 from builder.problems import loc_text, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from builder.problems import Problem
 
 
@@ -17,12 +16,11 @@ def _again(path: str) -> str:
     return f"git restore {path}, or make it again: inv lock"
 
 
+@dataclass(eq=False)
 class LockNotFoundError(LockError):
     """There is no lock beside the manifest."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
+    path: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -38,13 +36,12 @@ class LockNotFoundError(LockError):
         )
 
 
+@dataclass(eq=False)
 class LockUnreadableError(LockError):
     """The lock's text cannot be had; `reason` says why."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__()
-        self.path = path
-        self.reason = reason
+    path: str
+    reason: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -60,13 +57,12 @@ class LockUnreadableError(LockError):
         )
 
 
+@dataclass(eq=False)
 class LockNotWritableError(LockError):
     """The lock cannot be written; the old one, if any, is whole. `reason` is the system's."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__()
-        self.path = path
-        self.reason = reason
+    path: str
+    reason: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -82,13 +78,12 @@ class LockNotWritableError(LockError):
         )
 
 
+@dataclass(eq=False)
 class LockConflictError(LockError):
     """The lock holds the marks of a merge; `line` is the first, from 1."""
 
-    def __init__(self, path: str, line: int) -> None:
-        super().__init__()
-        self.path = path
-        self.line = line
+    path: str
+    line: int
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -104,14 +99,13 @@ class LockConflictError(LockError):
         )
 
 
+@dataclass(eq=False)
 class LockNotJsonError(LockError):
     """The lock is not JSON; `line` counts from 1."""
 
-    def __init__(self, path: str, line: int, problem: str) -> None:
-        super().__init__()
-        self.path = path
-        self.line = line
-        self.problem = problem
+    path: str
+    line: int
+    problem: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -127,14 +121,13 @@ class LockNotJsonError(LockError):
         )
 
 
+@dataclass(eq=False)
 class LockVersionError(LockError):
     """The file has another version than this sparklock reads, or none; `found` is its value."""
 
-    def __init__(self, path: str, known: int, found: object) -> None:
-        super().__init__()
-        self.path = path
-        self.known = known
-        self.found = found
+    path: str
+    known: int
+    found: object
 
     @property
     def newer(self) -> bool:
@@ -155,13 +148,12 @@ class LockVersionError(LockError):
         )
 
 
+@dataclass(eq=False)
 class LockInvalidError(LockError):
     """The lock's values cannot be used."""
 
-    def __init__(self, path: str, problems: Iterable[Problem]) -> None:
-        super().__init__()
-        self.path = path
-        self.problems = tuple(problems)
+    path: str
+    problems: tuple[Problem, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -178,15 +170,14 @@ class LockInvalidError(LockError):
         )
 
 
+@dataclass(eq=False)
 class LockNotCanonicalError(LockError):
     """The lock was written by something else than `inv lock`; `line` is the first, from 1."""
 
-    def __init__(self, path: str, line: int, expected: str, found: str) -> None:
-        super().__init__()
-        self.path = path
-        self.line = line
-        self.expected = expected
-        self.found = found
+    path: str
+    line: int
+    expected: str
+    found: str
 
     @property
     def messages(self) -> tuple[Message, ...]:

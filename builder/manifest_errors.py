@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import ManifestError, Message
@@ -9,18 +10,18 @@ from builder.loaded import line_of, place_text
 from builder.problems import loc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
+    from builder.digest import Digest
     from builder.lines import Loc
     from builder.problems import Problem
 
 
+@dataclass(eq=False)
 class ManifestNotFoundError(ManifestError):
     """There is no manifest."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
+    path: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -37,13 +38,12 @@ class ManifestNotFoundError(ManifestError):
         )
 
 
+@dataclass(eq=False)
 class ManifestUnreadableError(ManifestError):
     """The operating system refuses to give the manifest; `reason` is what it says."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__()
-        self.path = path
-        self.reason = reason
+    path: str
+    reason: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -59,12 +59,11 @@ class ManifestUnreadableError(ManifestError):
         )
 
 
+@dataclass(eq=False)
 class EmptyManifestError(ManifestError):
     """The manifest holds no key at all."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
+    path: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -80,15 +79,14 @@ class EmptyManifestError(ManifestError):
         )
 
 
+@dataclass(eq=False)
 class ManifestNotUtf8Error(ManifestError):
     """The manifest has bytes that are not UTF-8; `offset` counts bytes from 0, `line` from 1."""
 
-    def __init__(self, path: str, offset: int, line: int, byte: int) -> None:
-        super().__init__()
-        self.path = path
-        self.offset = offset
-        self.line = line
-        self.byte = byte
+    path: str
+    offset: int
+    line: int
+    byte: int
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -104,16 +102,15 @@ class ManifestNotUtf8Error(ManifestError):
         )
 
 
+@dataclass(eq=False)
 class ManifestNotTomlError(ManifestError):
     """The manifest is not TOML; `line` and `column` count from 1."""
 
-    def __init__(self, path: str, line: int, column: int, problem: str, found: str) -> None:
-        super().__init__()
-        self.path = path
-        self.line = line
-        self.column = column
-        self.problem = problem
-        self.found = found
+    path: str
+    line: int
+    column: int
+    problem: str
+    found: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -129,14 +126,13 @@ class ManifestNotTomlError(ManifestError):
         )
 
 
+@dataclass(eq=False)
 class InvalidManifestError(ManifestError):
     """The manifest's values cannot be used: all problems at once, from top to bottom."""
 
-    def __init__(self, path: str, lines: Mapping[Loc, int], problems: Iterable[Problem]) -> None:
-        super().__init__()
-        self.path = path
-        self.lines = lines
-        self.problems = tuple(sorted(dict.fromkeys(problems), key=self._position))
+    path: str
+    lines: Mapping[Loc, int]
+    problems: tuple[Problem, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -149,20 +145,40 @@ class InvalidManifestError(ManifestError):
                 found=problem.found,
                 remedy=problem.remedy,
             )
-            for problem in self.problems
+            for problem in sorted(dict.fromkeys(self.problems), key=self._position)
         )
 
     def _position(self, problem: Problem) -> tuple[int, str, str]:
         return line_of(self.lines, problem.loc), loc_text(problem.loc), problem.what
 
 
+@dataclass(eq=False)
+class UnpinnedSourceError(ManifestError):
+    """Images have no digest in the manifest, so a lock of them would be of moving names."""
+
+    offered: tuple[tuple[str, Digest], ...]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message per image, with the digest that its source has now."""
+        return tuple(
+            Message(
+                place=place,
+                what="the image is not pinned",
+                expected="digest = the digest of an index or of one platform's manifest",
+                found="no digest",
+                remedy=f'if this is the image you want, add: digest = "{digest}"',
+            )
+            for place, digest in self.offered
+        )
+
+
+@dataclass(eq=False)
 class SshConfigMissingError(ManifestError):
     """There is no file at [ssh] config, so no node can be reached; `place` is the value's."""
 
-    def __init__(self, place: str, path: str) -> None:
-        super().__init__()
-        self.place = place
-        self.path = path
+    place: str
+    path: str
 
     @property
     def messages(self) -> tuple[Message, ...]:

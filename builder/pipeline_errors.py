@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import BuildError, LockError, ManifestError, Message
@@ -13,13 +14,12 @@ if TYPE_CHECKING:
     from builder.lockfile import Difference
 
 
+@dataclass(eq=False)
 class UnsupportedSourceError(ManifestError):
     """The manifest names a kind of source that this version cannot read."""
 
-    def __init__(self, place: str, source: str) -> None:
-        super().__init__()
-        self.place = place
-        self.source = source
+    place: str
+    source: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -38,12 +38,11 @@ class UnsupportedSourceError(ManifestError):
         )
 
 
+@dataclass(eq=False)
 class OwnFileChangedError(BuildError):
     """One of our own files is not the one that was there a moment ago."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
+    path: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -59,13 +58,12 @@ class OwnFileChangedError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class CheckpointConfigError(BuildError):
     """The model's config.json does not say which architectures it is of."""
 
-    def __init__(self, path: str, found: str) -> None:
-        super().__init__()
-        self.path = path
-        self.found = found
+    path: str
+    found: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -81,12 +79,11 @@ class CheckpointConfigError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class StaleSchemaError(ManifestError):
     """The committed JSON Schema is not that of the manifest's models."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
+    path: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -102,13 +99,12 @@ class StaleSchemaError(ManifestError):
         )
 
 
+@dataclass(eq=False)
 class StaleLockError(LockError):
     """The lock does not belong to the manifest and the files beside it."""
 
-    def __init__(self, place: str, changes: tuple[Difference, ...]) -> None:
-        super().__init__()
-        self.place = place
-        self.changes = changes
+    place: str
+    changes: tuple[Difference, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -125,13 +121,12 @@ class StaleLockError(LockError):
         )
 
 
+@dataclass(eq=False)
 class OutputsDifferError(LockError):
     """The same inputs gave another image than the lock says."""
 
-    def __init__(self, place: str, changes: tuple[Difference, ...]) -> None:
-        super().__init__()
-        self.place = place
-        self.changes = changes
+    place: str
+    changes: tuple[Difference, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -149,13 +144,12 @@ class OutputsDifferError(LockError):
         )
 
 
+@dataclass(eq=False)
 class OtherFormatsError(LockError):
     """The lock was written for byte formats that this sparklock does not write."""
 
-    def __init__(self, place: str, locked: Formats) -> None:
-        super().__init__()
-        self.place = place
-        self.locked = locked
+    place: str
+    locked: Formats
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from builder.assembly import assemble_locked, inputs_digest
-from builder.errors import ManifestError, Message
 from builder.graft.packages import keep_for
 from builder.hybrid import Hybrid, ReadImage, Wanted
 from builder.lock import (
@@ -19,6 +18,7 @@ from builder.lock import (
     OutputLayer,
     Outputs,
 )
+from builder.manifest_errors import UnpinnedSourceError
 from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
@@ -26,7 +26,6 @@ from builder.oci.tar import LAYER_FORMAT
 from builder.oci.whiteout import read_tree
 
 if TYPE_CHECKING:
-    from builder.digest import Digest
     from builder.manifest import ClusterManifest, Source
     from builder.oci.assemble import AssembledImage
     from builder.oci.model import Image, Layer
@@ -39,28 +38,6 @@ L = TypeVar("L", LockedBase, LockedDonor)
 
 VLLM: Final = "vllm"
 """The package whose version the lock states; read from every image, grafted or not."""
-
-
-class UnpinnedSourceError(ManifestError):
-    """Images have no digest in the manifest, so a lock of them would be of moving names."""
-
-    def __init__(self, offered: tuple[tuple[str, Digest], ...]) -> None:
-        super().__init__()
-        self.offered = offered
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message per image, with the digest that its source has now."""
-        return tuple(
-            Message(
-                place=place,
-                what="the image is not pinned",
-                expected="digest = the digest of an index or of one platform's manifest",
-                found="no digest",
-                remedy=f'if this is the image you want, add: digest = "{digest}"',
-            )
-            for place, digest in self.offered
-        )
 
 
 class Sources(Protocol):

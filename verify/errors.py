@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from builder.errors import ChecksFailedError, Message, NodeError
+from builder.errors import ChecksFailedError, Message, NodeError, SparklockError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,15 +14,16 @@ if TYPE_CHECKING:
     from builder.digest import Digest
 
 _QUOTED_LINES = 8
+_QUOTED_CHARACTERS = 500
+"""A command can hold a whole program."""
 
 
+@dataclass(eq=False)
 class UnprovenError(ChecksFailedError):
     """At least one check failed or could not be judged."""
 
-    def __init__(self, lock_digest: Digest, failures: tuple[Message, ...]) -> None:
-        super().__init__(lock_digest, failures)
-        self.lock_digest = lock_digest
-        self.failures = failures
+    lock_digest: Digest
+    failures: tuple[Message, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -29,12 +31,11 @@ class UnprovenError(ChecksFailedError):
         return self.failures
 
 
+@dataclass(eq=False)
 class NothingSelectedError(ChecksFailedError):
     """The selection leaves no check to run."""
 
-    def __init__(self, only: str | None) -> None:
-        super().__init__(only)
-        self.only = only
+    only: str | None
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -50,14 +51,13 @@ class NothingSelectedError(ChecksFailedError):
         )
 
 
+@dataclass(eq=False)
 class BrokenRunError(ChecksFailedError):
     """pytest ended in another way than by running the checks."""
 
-    def __init__(self, what: str, exit_status: int, output: str) -> None:
-        super().__init__(what, exit_status, output)
-        self.what = what
-        self.exit_status = exit_status
-        self.output = output
+    what: str
+    exit_status: int
+    output: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -75,63 +75,62 @@ class BrokenRunError(ChecksFailedError):
         )
 
 
-class UnreachableNodeError(NodeError):
+@dataclass(eq=False)
+class _CommandError(SparklockError):
+    """A command about a node ended otherwise than it should."""
+
+    what: ClassVar[str]
+    remedy: ClassVar[str]
+
+    node: str
+    argv: Sequence[str]
+    exit_status: int
+    stderr: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message: the node, the command and the end of what it said."""
+        return (
+            Message(
+                place=f"node {self.node}",
+                what=self.what,
+                expected=f"exit status 0 of {shlex.join(self.argv)[:_QUOTED_CHARACTERS]}",
+                found=f"exit status {self.exit_status}",
+                detail=_end_of(self.stderr),
+                remedy=self.remedy,
+            ),
+        )
+
+
+class UnreachableNodeError(_CommandError, NodeError):
     """No ssh connection to a node, or it was lost."""
 
-    def __init__(self, node: str, argv: Sequence[str], exit_status: int, stderr: str) -> None:
-        super().__init__(node, argv, exit_status, stderr)
-        self.node = node
-        self.argv = tuple(argv)
-        self.exit_status = exit_status
-        self.stderr = stderr
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message: the node, the command and the end of what it said."""
-        return (
-            Message(
-                place=f"node {self.node}",
-                what="cannot be reached by ssh, so nothing is known of it",
-                expected=f"exit status 0 of {shlex.join(self.argv)}",
-                found=f"exit status {self.exit_status}",
-                detail=_end_of(self.stderr),
-                remedy="run that command yourself; then correct nodes[].ssh or [ssh] config",
-            ),
-        )
+    what = "cannot be reached by ssh, so nothing is known of it"
+    remedy = "run that command yourself; then correct nodes[].ssh or [ssh] config"
 
 
-class EngineError(NodeError):
+class EngineError(_CommandError, NodeError):
     """A node's container engine does not answer."""
 
-    def __init__(self, node: str, argv: Sequence[str], exit_status: int, stderr: str) -> None:
-        super().__init__(node, argv, exit_status, stderr)
-        self.node = node
-        self.argv = tuple(argv)
-        self.exit_status = exit_status
-        self.stderr = stderr
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message: the node, the command and the end of what it said."""
-        return (
-            Message(
-                place=f"node {self.node}",
-                what="its container engine does not answer",
-                expected=f"exit status 0 of {shlex.join(self.argv)}",
-                found=f"exit status {self.exit_status}",
-                detail=_end_of(self.stderr),
-                remedy="start Docker on the node, put the ssh user into its docker group, "
-                "or correct nodes[].docker_socket",
-            ),
-        )
+    what = "its container engine does not answer"
+    remedy = (
+        "start Docker on the node, put the ssh user into its docker group, "
+        "or correct nodes[].docker_socket"
+    )
 
 
+class FactCommandError(_CommandError, ChecksFailedError):
+    """A command that a fact is read with failed on a node."""
+
+    what = "a fact could not be read"
+    remedy = "run that command on the node; a check that cannot read does not pass"
+
+
+@dataclass(eq=False)
 class NodesNotReadyError(NodeError):
     """Some nodes cannot be checked; the failure of each."""
 
-    def __init__(self, failures: tuple[Message, ...]) -> None:
-        super().__init__(failures)
-        self.failures = failures
+    failures: tuple[Message, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -139,39 +138,14 @@ class NodesNotReadyError(NodeError):
         return self.failures
 
 
-class FactCommandError(ChecksFailedError):
-    """A command that a fact is read with failed on a node."""
-
-    def __init__(self, node: str, argv: Sequence[str], exit_status: int, stderr: str) -> None:
-        super().__init__(node, argv, exit_status, stderr)
-        self.node = node
-        self.argv = tuple(argv)
-        self.exit_status = exit_status
-        self.stderr = stderr
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message: the node, the command and the end of what it said."""
-        return (
-            Message(
-                place=f"node {self.node}",
-                what="a fact could not be read",
-                expected=f"exit status 0 of {shlex.join(self.argv)[:200]}",
-                found=f"exit status {self.exit_status}",
-                detail=_end_of(self.stderr),
-                remedy="run that command on the node; a check that cannot read does not pass",
-            ),
-        )
-
-
+@dataclass(eq=False)
 class UnreadableFactError(ChecksFailedError):
     """Text of a node is not of the form that a check knows."""
 
-    def __init__(self, *, source: str, expected: str, text: str) -> None:
-        super().__init__(source, expected, text)
-        self.source = source
-        self.expected = expected
-        self.text = text
+    _: KW_ONLY
+    source: str
+    expected: str
+    text: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -187,14 +161,13 @@ class UnreadableFactError(ChecksFailedError):
         )
 
 
+@dataclass(eq=False)
 class NoContainerError(ChecksFailedError):
     """A node does not run exactly one container of the cluster."""
 
-    def __init__(self, node: str, cluster: str, running: tuple[str, ...]) -> None:
-        super().__init__(node, cluster, running)
-        self.node = node
-        self.cluster = cluster
-        self.running = running
+    node: str
+    cluster: str
+    running: tuple[str, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -210,14 +183,13 @@ class NoContainerError(ChecksFailedError):
         )
 
 
+@dataclass(eq=False)
 class ApiError(ChecksFailedError):
     """The server did not give a usable answer."""
 
-    def __init__(self, request: str, problem: str, deadline_s: float) -> None:
-        super().__init__(request, problem, deadline_s)
-        self.request = request
-        self.problem = problem
-        self.deadline_s = deadline_s
+    request: str
+    problem: str
+    deadline_s: float
 
     @property
     def messages(self) -> tuple[Message, ...]:

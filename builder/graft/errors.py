@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from builder.graft.findings import Finding
 
 
+@dataclass(eq=False)
 class PackageNotFoundError(BuildError):
     """An image has no such package in any of its site-packages folders."""
 
-    def __init__(
-        self, image: str, package: str, sites: tuple[str, ...], links: Mapping[str, str]
-    ) -> None:
-        super().__init__()
-        self.image = image
-        self.package = package
-        self.sites = sites
-        self.links = links
+    image: str
+    package: str
+    sites: tuple[str, ...]
+    links: Mapping[str, str]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -49,14 +46,13 @@ class PackageNotFoundError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class PackageAmbiguousError(BuildError):
     """An image has the package more than once, so nobody can say which one would be imported."""
 
-    def __init__(self, image: str, package: str, paths: tuple[str, ...]) -> None:
-        super().__init__()
-        self.image = image
-        self.package = package
-        self.paths = paths
+    image: str
+    package: str
+    paths: tuple[str, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -72,15 +68,14 @@ class PackageAmbiguousError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class DistInfoError(BuildError):
     """An image does not say which version of a package is installed, or says it twice."""
 
-    def __init__(self, image: str, package: str, site: str, paths: tuple[str, ...]) -> None:
-        super().__init__()
-        self.image = image
-        self.package = package
-        self.site = site
-        self.paths = paths
+    image: str
+    package: str
+    site: str
+    paths: tuple[str, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -126,12 +121,11 @@ class BadPick:
         )
 
 
+@dataclass(eq=False)
 class PickError(BuildError):
     """Files of a graft cannot be taken out of their donor."""
 
-    def __init__(self, bad: tuple[BadPick, ...]) -> None:
-        super().__init__()
-        self.bad = bad
+    bad: tuple[BadPick, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -139,12 +133,11 @@ class PickError(BuildError):
         return tuple(bad.message for bad in self.bad)
 
 
+@dataclass(eq=False)
 class ClosureError(BuildError):
     """The assembled image would fail in a container."""
 
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
-        super().__init__()
-        self.findings = findings
+    findings: tuple[Finding, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,35 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@dataclass(eq=False)
+class MissingModuleError(BuildError):
+    """A module whose table is to be edited is not in the base; `place` is the register entry."""
+
+    place: str
+    path: str
+    found: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message that names the register entry and the path."""
+        return (
+            Message(
+                place=self.place,
+                what="the module to edit is not in the base",
+                expected=f"a regular file /{self.path}",
+                found=self.found,
+                remedy="correct `file`, which is relative to the package, or use another base",
+            ),
+        )
+
+
+@dataclass(eq=False)
 class ModuleUnreadableError(BuildError):
     """A module is not Python source in UTF-8."""
 
-    def __init__(self, place: str, line: int, reason: str) -> None:
-        super().__init__()
-        self.place = place
-        self.line = line
-        self.reason = reason
+    place: str
+    line: int
+    reason: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -37,14 +59,13 @@ class ModuleUnreadableError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class TableNotFoundError(BuildError):
     """A module has no such table."""
 
-    def __init__(self, place: str, table: str, tables: Sequence[str]) -> None:
-        super().__init__()
-        self.place = place
-        self.table = table
-        self.tables = tuple(tables)
+    place: str
+    table: str
+    tables: Sequence[str]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -64,14 +85,13 @@ class TableNotFoundError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class TableAssignedTwiceError(BuildError):
     """A table's name is bound more than once, so an edit of one literal may not count."""
 
-    def __init__(self, place: str, table: str, lines: Sequence[int]) -> None:
-        super().__init__()
-        self.place = place
-        self.table = table
-        self.lines = tuple(lines)
+    place: str
+    table: str
+    lines: Sequence[int]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -87,18 +107,15 @@ class TableAssignedTwiceError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class TableNotLiteralError(BuildError):
     """A table is not written as a dict literal of the module itself."""
 
-    def __init__(
-        self, place: str, table: str, line: int, found: str, tables: Sequence[str]
-    ) -> None:
-        super().__init__()
-        self.place = place
-        self.table = table
-        self.line = line
-        self.found = found
-        self.tables = tuple(tables)
+    place: str
+    table: str
+    line: int
+    found: str
+    tables: Sequence[str]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -115,15 +132,14 @@ class TableNotLiteralError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class TableShapeError(BuildError):
     """A table holds something else than (module, class) pairs."""
 
-    def __init__(self, place: str, table: str, line: int, sample: str) -> None:
-        super().__init__()
-        self.place = place
-        self.table = table
-        self.line = line
-        self.sample = sample
+    place: str
+    table: str
+    line: int
+    sample: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -139,17 +155,16 @@ class TableShapeError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class TableConflictError(BuildError):
-    """The table has some of the keys already, with other values."""
+    """The table has some of the keys already, with other values.
 
-    def __init__(
-        self, place: str, table: str, conflicts: Sequence[tuple[str, int, tuple[str, str], str]]
-    ) -> None:
-        """Each conflict is the key, the line of its value, the value asked and the one found."""
-        super().__init__()
-        self.place = place
-        self.table = table
-        self.conflicts = tuple(conflicts)
+    Each conflict is the key, the line of its value, the value asked and the one found.
+    """
+
+    place: str
+    table: str
+    conflicts: Sequence[tuple[str, int, tuple[str, str], str]]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -167,13 +182,12 @@ class TableConflictError(BuildError):
         )
 
 
+@dataclass(eq=False)
 class TableNotProvenError(BuildError):
     """The edited module is not the source plus the entries, so it is not used."""
 
-    def __init__(self, place: str, table: str) -> None:
-        super().__init__()
-        self.place = place
-        self.table = table
+    place: str
+    table: str
 
     @property
     def messages(self) -> tuple[Message, ...]:

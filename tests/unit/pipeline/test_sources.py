@@ -12,7 +12,8 @@ import pytest
 from builder.digest import Digest, digest_bytes
 from builder.errors import SparklockError
 from builder.graft.errors import ClosureError, PackageNotFoundError, PickError
-from builder.hybrid import MissingModuleError
+from builder.graft.table_errors import MissingModuleError
+from builder.manifest_errors import UnpinnedSourceError
 from builder.oci.errors import (
     DigestMismatchError,
     MissingBlobError,
@@ -31,7 +32,6 @@ from builder.oci.image_errors import (
     UnusableTimeError,
 )
 from builder.pipeline_errors import UnsupportedSourceError
-from builder.resolve import UnpinnedSourceError
 from tests.project import BASE, DONOR, EPOCH, REGISTRY, SITE, VENV, Project
 from tests.unit.oci.archives import directory, file, special, symlink, tar_of
 
