@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from builder.assembly import assemble_locked, inputs_digest
 from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.layout import LayoutSource, write_layout
-from builder.edges.registry.source import RegistrySource
 from builder.edges.store import BlobStore
 from builder.errors import LockError
 from builder.hybrid import Wanted
@@ -138,6 +137,9 @@ class FolderSources:
             return LayoutSource(self.folder / name)
         if kind in ("docker", "archive"):
             raise UnsupportedSourceError(place, source.source)
+        # HTTP, TLS and their packages take longer to import than a layout takes to build.
+        from builder.edges.registry.source import RegistrySource  # noqa: PLC0415
+
         return RegistrySource(ImageReference.parse(source.source), source.source)
 
 
