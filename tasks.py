@@ -185,11 +185,13 @@ def status(_ctx: Context, file: str = FILE, json: bool = False) -> None:
 
 @task(help=_help("file", "json", tail="how many lines of each rank (default: 100)"))
 @_reported
-def logs(_ctx: Context, file: str = FILE, tail: int = 100, json: bool = False) -> None:
+def logs(_ctx: Context, file: str = FILE, tail: str = "100", json: bool = False) -> None:
     """Show the end of every rank's log."""
+    from builder.options import whole_number
     from deploy import pipeline
 
-    _say(pipeline.logs(Path(file), tail=tail), as_json=json)
+    lines = whole_number(tail, option="--tail", least=1)
+    _say(pipeline.logs(Path(file), tail=lines), as_json=json)
 
 
 @task(help=_help("file", "json"))

@@ -1,0 +1,39 @@
+"""Values of options that invoke hands over as text: a wrong one is an error, not a traceback."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from builder.errors import Message, SparklockError
+
+
+@dataclass(eq=False)
+class OptionError(SparklockError):
+    """An option has a value that the task cannot use."""
+
+    exit_code: ClassVar[int] = 2
+
+    option: str
+    expected: str
+    found: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the option as its place."""
+        return (
+            Message(
+                place=self.option,
+                what="the option's value cannot be used",
+                expected=self.expected,
+                found=self.found,
+                remedy="correct it, or leave the option out",
+            ),
+        )
+
+
+def whole_number(text: str, *, option: str, least: int) -> int:
+    """The number in decimal digits; OptionError if it is none, or below `least`."""
+    if text.isascii() and text.isdecimal() and len(text) <= 9 and int(text) >= least:  # noqa: PLR2004 - nine digits are plenty, and thousands make int() raise
+        return int(text)
+    raise OptionError(option, f"a whole number from {least} on", repr(text))
