@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.bench.errors import MeasuredCommandError, UnknownBenchmarkError
-from tests.bench.listing import HEAVY
 from tests.bench.measure import alternate, output_of, probe, seconds_of
 from tests.bench.run import BENCHMARKS, run_benchmarks
 
@@ -50,12 +49,6 @@ def test_commands_run_in_the_folder_that_was_given(tmp_path: Path) -> None:
     assert output_of([sys.executable, "-c", "import os; print(os.getcwd())"], cwd=tmp_path) == (
         f"{tmp_path}\n"
     )
-
-
-def test_a_listing_of_tasks_imports_nothing_heavy() -> None:
-    listing = probe("--list", cwd=ROOT)
-    assert "invoke" in listing.modules
-    assert not HEAVY & listing.modules
 
 
 def test_a_probe_sees_what_a_task_imports_and_how_large_it_gets(tmp_path: Path) -> None:
