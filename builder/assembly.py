@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from builder.digest import canonical_json, digest_bytes
 from builder.graft.tables import edit_table
+from builder.lock import LockedEntry, LockedFile, LockedLayer, LockedPick, LockedTable
 from builder.oci.assemble import AssembledImage, Assembly, assemble
 from builder.oci.select import image_of, parse_config, parse_manifest
 from builder.oci.tar import LazyContent, TarEntry, TarKind, file_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from builder.digest import Digest
-    from builder.lock import Formats, LockedFile, LockedImage, LockedPick, LockedTable
+    from builder.lock import Formats, LockedImage
+    from builder.manifest import ConfigChanges
     from builder.oci.model import Image
     from builder.sources import Blobs
 
+F = TypeVar("F", LockedPick, LockedFile)
+
 
 class LostInputError(AssertionError):
-    """The store and the lock disagree although every blob's digest was checked: a bug of ours."""
+    """The store and the lock disagree although they were compared (as_stored): a bug of ours."""
 
 
 def inputs_digest(image: LockedImage, formats: Formats) -> Digest:
@@ -64,6 +68,57 @@ def base_image(image: LockedImage, blobs: Blobs) -> Image:
         parse_config(blobs.read(image.base.config_digest), place=place),
         place=place,
     )
+
+
+def as_stored(image: LockedImage, blobs: Blobs) -> LockedImage:
+    """The record with all values that the blobs it names decide; for those, blobs are believed.
+
+    It is the record itself, unless somebody changed such a value in it by hand. Where a donor's
+    file came from, no blob of the store can tell.
+    """
+    base = base_image(image, blobs)
+    return image.model_copy(
+        update={
+            "base": image.base.model_copy(update={"layers": locked_layers(base)}),
+            "picks": tuple(_as_measured(pick, blobs) for pick in image.picks),
+            "tables": tuple(
+                step
+                for _, steps in steps_by_target(image.tables)
+                for step, _ in _edits(steps, blobs)
+            ),
+            "files": tuple(_as_measured(file, blobs) for file in image.files),
+            "entrypoint": entrypoint_of(base, image.changes),
+            "workdir": workdir_of(base, image.changes),
+        }
+    )
+
+
+def _as_measured(item: F, blobs: Blobs) -> F:
+    return item.model_copy(update={"size_bytes": len(blobs.read(item.digest))})
+
+
+def locked_layers(base: Image) -> tuple[LockedLayer, ...]:
+    """What a lock says of the base's layers."""
+    return tuple(
+        LockedLayer(
+            digest=layer.descriptor.digest,
+            size_bytes=layer.descriptor.size_bytes,
+            media_type=layer.descriptor.media_type,
+            diff_id=layer.diff_id,
+        )
+        for layer in base.layers
+    )
+
+
+def entrypoint_of(base: Image, changes: ConfigChanges) -> tuple[str, ...]:
+    """The program of every container: the base's own unless it is changed."""
+    own = base.config.container.get("Entrypoint")
+    return tuple(own or ()) if changes.entrypoint is None else changes.entrypoint
+
+
+def workdir_of(base: Image, changes: ConfigChanges) -> str:
+    """Where every container starts: the base's own folder unless it is changed."""
+    return changes.workdir or base.config.container.get("WorkingDir") or "/"
 
 
 def assemble_locked(image: LockedImage, inputs: Digest, blobs: Blobs) -> AssembledImage:
@@ -135,10 +190,38 @@ def _file(image: LockedImage, target: str, mode: str, content: bytes | LazyConte
 
 def edited(steps: list[LockedTable], blobs: Blobs) -> bytes:
     """The bytes of a module after all its table edits, each step checked against the lock."""
+    made = list(_edits(steps, blobs))
+    if [step for step, _ in made] != steps:
+        raise LostInputError(steps[0].target)
+    return made[-1][1]
+
+
+def _edits(steps: list[LockedTable], blobs: Blobs) -> Iterator[tuple[LockedTable, bytes]]:
+    """Every edit of one module made again: its record, and the module's bytes after it."""
     data = blobs.read(steps[0].before)
     for step in steps:
         entries = {entry.key: entry.value for entry in step.entries}
-        data = edit_table(data, entries, table=step.table, place=f"image: {step.target}").after
-        if digest_bytes(data) != step.after:
-            raise LostInputError(step.target)
-    return data
+        made, data = edit(data, entries, target=step.target, table=step.table, mode=step.mode)
+        yield made, data
+
+
+def edit(
+    before: bytes, entries: Mapping[str, tuple[str, str]], *, target: str, table: str, mode: str
+) -> tuple[LockedTable, bytes]:
+    """What a lock says of one edit of a module, and the module's bytes after it.
+
+    `target` is the module's absolute path. Raises what edit_table raises.
+    """
+    found = edit_table(before, entries, table=table, place=f"image: {target}")
+    record = LockedTable(
+        target=target,
+        table=table,
+        mode=mode,
+        before=digest_bytes(before),
+        after=digest_bytes(found.after),
+        entries=tuple(
+            LockedEntry(key=entry.key, value=entry.value, state=entry.state)
+            for entry in found.entries
+        ),
+    )
+    return record, found.after

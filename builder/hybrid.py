@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from builder.assembly import edited, edited_modules, steps_by_target
-from builder.digest import digest_bytes
+from builder.assembly import (
+    edit,
+    edited,
+    edited_modules,
+    entrypoint_of,
+    locked_layers,
+    steps_by_target,
+    workdir_of,
+)
 from builder.graft.closure import ClosureInputs, OurFile, check_closure
 from builder.graft.commands import Launch
 from builder.graft.errors import ClosureError
 from builder.graft.packages import PackageRoot, find_package
 from builder.graft.pick import Pick, pick
 from builder.graft.table_errors import MissingModuleError
-from builder.graft.tables import edit_table
 from builder.lock import (
     LockedBase,
     LockedDir,
     LockedDonor,
-    LockedEntry,
     LockedFile,
     LockedImage,
-    LockedLayer,
     LockedPick,
     LockedTable,
     ModelFile,
@@ -39,9 +43,6 @@ if TYPE_CHECKING:
     from builder.oci.tar import TarEntry
     from builder.oci.tree import Entry, ImageTree
     from builder.sources import Blobs
-
-DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""What a container gets when the image sets no PATH (Docker's default)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,8 @@ class Hybrid:
             files=tuple(item.locked() for item in files),
             whiteouts=tuple(f"/{path}" for path in hidden),
             changes=self._section.config,
-            entrypoint=self._entrypoint(),
-            workdir=self._workdir(),
+            entrypoint=entrypoint_of(self._base.selected.image, self._section.config),
+            workdir=workdir_of(self._base.selected.image, self._section.config),
             vllm_version=self._wanted.manifest.vllm.version,
         )
 
@@ -145,23 +146,14 @@ class Hybrid:
             place = self._wanted.place(f"image.register[{index}]")
             path, mode, content = self._module(register, grafted, place)
             before = data[path] if path in data else self._blobs.read(content)
-            edit = edit_table(
-                before, register.entries, table=register.table, place=f"image: /{path}"
+            step, data[path] = edit(
+                before,
+                register.entries,
+                target=f"/{path}",
+                table=register.table,
+                mode=_mode(mode),
             )
-            data[path] = edit.after
-            found.append(
-                LockedTable(
-                    target=f"/{path}",
-                    table=register.table,
-                    mode=_mode(mode),
-                    before=digest_bytes(before),
-                    after=digest_bytes(edit.after),
-                    entries=tuple(
-                        LockedEntry(key=item.key, value=item.value, state=item.state)
-                        for item in edit.entries
-                    ),
-                )
-            )
+            found.append(step)
         return tuple(sorted(found, key=lambda table: table.target))
 
     def _module(
@@ -211,9 +203,9 @@ class Hybrid:
                 base=self._base.tree,
                 read=self._blobs.read,
                 launch=Launch(
-                    entrypoint=self._entrypoint(),
-                    workdir=self._workdir(),
-                    path=self._environment().get("PATH", DEFAULT_PATH),
+                    entrypoint=entrypoint_of(self._base.selected.image, self._section.config),
+                    workdir=workdir_of(self._base.selected.image, self._section.config),
+                    path=self._environment().get("PATH", ""),
                     node_script=manifest.serve.node_script,
                     mounts=tuple(mount.target for mount in manifest.container.mounts),
                     platform=Platform.parse(self._section.platform),
@@ -236,15 +228,6 @@ class Hybrid:
         )
         if findings:
             raise ClosureError(findings)
-
-    def _entrypoint(self) -> tuple[str, ...]:
-        asked = self._section.config.entrypoint
-        own = self._base.selected.image.config.container.get("Entrypoint")
-        return tuple(own or ()) if asked is None else asked
-
-    def _workdir(self) -> str:
-        own = self._base.selected.image.config.container.get("WorkingDir")
-        return self._section.config.workdir or own or "/"
 
     def _environment(self) -> dict[str, str]:
         own = self._base.selected.image.config.container.get("Env") or ()
@@ -291,15 +274,7 @@ def _locked_base(source: Source, selected: Selected, dirs: Iterable[TarEntry]) -
         index_digest=selected.index_digest,
         manifest_digest=image.manifest.descriptor.digest,
         config_digest=image.config.digest,
-        layers=tuple(
-            LockedLayer(
-                digest=layer.descriptor.digest,
-                size_bytes=layer.descriptor.size_bytes,
-                media_type=layer.descriptor.media_type,
-                diff_id=layer.diff_id,
-            )
-            for layer in image.layers
-        ),
+        layers=locked_layers(image),
         dirs=tuple(
             LockedDir(
                 path=f"/{item.path}",

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from builder.assembly import assemble_locked, inputs_digest
+from builder.assembly import as_stored, assemble_locked, inputs_digest
 from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
@@ -84,11 +84,7 @@ def build(
     wanted, store = report.lock, store_of(loaded)
     _refill(loaded, wanted, store, progress)
     progress.stage("assemble and compare with the lock")
-    inputs = inputs_digest(wanted.image, wanted.formats)
-    assembled = assemble_locked(wanted.image, inputs, store)
-    outputs = outputs_of(assembled)
-    made = wanted.model_copy(update={"inputs_digest": inputs, "outputs": outputs})
-    _require_same(loaded, wanted, made)
+    assembled = _assembled(loaded, wanted, store)
     _keep(assembled, store)
     built = Built(
         loaded=loaded,
@@ -248,6 +244,16 @@ def _require_same(loaded: LoadedManifest, lock: Lock, built: Lock) -> None:
     changes = _differences(lock, built)
     if changes:
         raise OutputsDifferError(str(loaded.lock_path), changes)
+def _assembled(loaded: LoadedManifest, lock: Lock, store: BlobStore) -> AssembledImage:
+    """The image, once everything that the lock says of it is known to be right."""
+    image = as_stored(lock.image, store)
+    inputs = inputs_digest(image, lock.formats)
+    assembled = assemble_locked(image, inputs, store)
+    made = {"image": image, "inputs_digest": inputs, "outputs": outputs_of(assembled)}
+    _require_same(loaded, lock, lock.model_copy(update=made))
+    return assembled
+
+
 
 
 def _differences(before: Lock, after: Lock) -> tuple[Difference, ...]:

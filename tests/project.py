@@ -8,22 +8,24 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from builder import pipeline
-from builder.edges.files import read_lock
+from builder.edges.files import read_lock, write_lock
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
+from builder.lock import Lock
 from builder.oci.whiteout import read_tree
 from builder.progress import Silent
 from tests.unit.oci.archives import Published, directory, file, symlink, tar_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from builder.digest import Digest, JsonValue
-    from builder.lock import Lock
     from builder.oci.tree import ImageTree
+    from builder.pipeline_errors import OutputsDifferError, StaleLockError
     from builder.reports import Built, LockReport
 
 SITE: Final = "usr/local/lib/python3.12/dist-packages"
@@ -216,3 +218,15 @@ class Project:
         assert entry is not None
         assert entry.content is not None
         return self.store.read(entry.content)
+
+
+def rewritten(project: Project, change: Callable[[Any], object]) -> None:
+    """Change a value of the lock as by hand; the file is canonical nevertheless."""
+    document = json.loads(project.lock_file.read_text())
+    change(document)
+    write_lock(project.lock_file, Lock.model_validate_json(json.dumps(document)))
+
+
+def changed_paths(error: StaleLockError | OutputsDifferError) -> list[str]:
+    """The paths of the differences that an error tells."""
+    return [change.path for change in error.changes]

@@ -33,8 +33,8 @@ _MAX_INTERPRETERS: Final = 5
 class Launch:
     """How containers of the image are started.
 
-    `entrypoint`, `workdir` and `path` (the variable PATH) are the image configuration's own after
-    our changes; `mounts` are the absolute targets of the bind mounts.
+    `entrypoint`, `workdir` and `path` (the variable PATH, empty if unset) are the image
+    configuration's own after our changes; `mounts` are the absolute targets of the bind mounts.
     """
 
     entrypoint: tuple[str, ...]

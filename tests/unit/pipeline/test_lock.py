@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from builder.digest import digest_bytes
 from builder.errors import BuildError, ManifestError
-from builder.lock import Lock
 from builder.lock_errors import (
     LockConflictError,
     LockNotFoundError,
@@ -21,20 +20,15 @@ from builder.lockfile import lock_text, parse_lock
 from builder.pipeline_errors import (
     CheckpointConfigError,
     OtherFormatsError,
-    OutputsDifferError,
     StaleLockError,
 )
-from tests.project import DONOR, MODELS, VENV, Project
+from tests.project import DONOR, MODELS, VENV, Project, changed_paths, rewritten
 from tests.unit.oci.archives import file, tar_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 OTHER = digest_bytes(b"something else")
-
-
-def changed_paths(error: StaleLockError | OutputsDifferError) -> list[str]:
-    return [change.path for change in error.changes]
 
 
 def test_the_first_lock_is_new_and_canonical(project: Project) -> None:
@@ -295,14 +289,6 @@ def test_a_merge_conflict_is_no_lock_until_it_is_locked_again(project: Project) 
     assert not project.check().written
 
 
-def rewritten(project: Project, change: Callable[[dict[str, Any]], object]) -> None:
-    """The lock with a value changed by hand, and canonical nevertheless."""
-    document = json.loads(project.lock_file.read_text())
-    change(document)
-    lock = Lock.model_validate_json(json.dumps(document))
-    project.lock_file.write_bytes(lock_text(lock))
-
-
 def test_a_lock_of_other_formats_is_refused_until_it_is_locked_again(project: Project) -> None:
     project.lock()
     rewritten(project, lambda lock: lock["formats"].update(layer=7))
@@ -313,95 +299,6 @@ def test_a_lock_of_other_formats_is_refused_until_it_is_locked_again(project: Pr
         assert "layer 7, config" in str(caught.value)
         assert caught.value.exit_code == 3
     assert [change.path for change in project.lock().changes] == ["formats.layer"]
-
-
-HAND_MADE: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "the name": (lambda lock: lock.update(name="other"), "name"),
-    "a node's address": (
-        lambda lock: lock["nodes"][1].update(fabric="198.18.0.9"),
-        "nodes[b].fabric",
-    ),
-    "the order of nodes": (lambda lock: lock["nodes"].reverse(), "nodes (order)"),
-    "the architecture": (
-        lambda lock: lock["model"].update(architectures=["Old"]),
-        "model.architectures",
-    ),
-    "the size of a model file": (
-        lambda lock: lock["model"]["files"][0].update(size_bytes=1),
-        "model.files[config.json].size_bytes",
-    ),
-    "the version": (lambda lock: lock["image"].update(vllm_version="2"), "image.vllm_version"),
-    "the epoch": (lambda lock: lock["image"].update(epoch=1), "image.epoch"),
-    "the platform": (lambda lock: lock["image"].update(platform="a/b"), "image.platform"),
-    "the user": (lambda lock: lock["image"]["changes"].update(user="me"), "image.changes.user"),
-    "the base's source": (
-        lambda lock: lock["image"]["base"].update(asked="oci:other"),
-        "image.base.asked",
-    ),
-    "the base's pin": (
-        lambda lock: lock["image"]["base"].update(manifest_digest=OTHER),
-        "image.base.manifest_digest",
-    ),
-    "a donor's pin": (
-        lambda lock: lock["image"]["donors"][0].update(manifest_digest=OTHER),
-        "image.donors[tiny].manifest_digest",
-    ),
-    "a donor's name": (
-        lambda lock: lock["image"]["donors"][0].update(name="other"),
-        "image.donors[other].name",
-    ),
-}
-
-
-@pytest.mark.parametrize(("change", "path"), HAND_MADE.values(), ids=HAND_MADE)
-def test_checking_finds_a_hand_made_change_of(
-    project: Project, change: Callable[[dict[str, Any]], object], path: str
-) -> None:
-    project.lock()
-    rewritten(project, change)
-
-    with pytest.raises(StaleLockError) as caught:
-        project.check()
-    assert path in changed_paths(caught.value)
-
-
-RESOLVED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "the manifest's digest": (
-        lambda lock: lock["outputs"].update(manifest_digest=OTHER),
-        "outputs.manifest_digest",
-    ),
-    "the digest of the inputs": (lambda lock: lock.update(inputs_digest=OTHER), "inputs_digest"),
-    "a directory's mode": (
-        lambda lock: lock["image"]["base"]["dirs"][0].update(mode="0777"),
-        "outputs.config_digest",
-    ),
-    "a target": (
-        lambda lock: lock["image"]["files"][0].update(target="/usr/template.jinja"),
-        "outputs.config_digest",
-    ),
-    "a picked file that no store has": (
-        lambda lock: lock["image"]["picks"][0].update(digest=OTHER),
-        f"image.picks[/usr/local/lib/python3.12/dist-packages/{MODELS}/new.py].digest",
-    ),
-}
-
-
-@pytest.mark.parametrize(("change", "path"), RESOLVED.values(), ids=RESOLVED)
-def test_building_finds_a_hand_made_change_of(
-    project: Project, change: Callable[[dict[str, Any]], object], path: str
-) -> None:
-    project.lock()
-    rewritten(project, change)
-
-    with pytest.raises(OutputsDifferError) as caught:
-        project.build(locked=True)
-    assert path in changed_paths(caught.value)
-    assert caught.value.exit_code == 3
-    for message in caught.value.messages:
-        assert message.place == str(project.lock_file)
-        assert "(locked)" in message.expected
-        assert message.found
-        assert message.remedy
 
 
 @pytest.mark.parametrize(
