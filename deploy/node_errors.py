@@ -51,6 +51,13 @@ class SshError(OneNodeError):
         self.remedy = self.remedy.format(destination=shlex.quote(destination))
 
 
+class SshMissingError(SshError):
+    """There is no ssh on this machine."""
+
+    what = "this machine has no ssh program"
+    remedy = "install OpenSSH's client here: apt install openssh-client"
+
+
 class NodeRefusedError(SshError):
     """The address answers and nothing listens on the port."""
 

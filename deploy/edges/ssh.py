@@ -106,6 +106,9 @@ class NodeConnection:
         try:
             self._master = self._start_master()
             self._wait_until_ready()
+        except FileNotFoundError as error:
+            self.close()
+            raise node_errors.SshMissingError(self.node, destination.ssh, str(error)) from error
         except BaseException:
             self.close()
             raise

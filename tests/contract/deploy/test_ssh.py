@@ -110,6 +110,14 @@ def test_each_way_that_ssh_fails_is_told_apart_with_its_remedy(
     assert message.detail
 
 
+def test_a_machine_without_ssh_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(node_errors.SshMissingError, match="openssh-client"):
+        NodeConnection(Destination("spark-a", "spark-a", None, 1))
+
+
 def test_a_node_that_accepts_and_never_speaks_is_unreachable(sshd: Sshd) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = str(silent.getsockname()[1])
