@@ -131,7 +131,11 @@ class FolderSources:
         kind, _, name = source.source.partition(":")
         if kind == "oci":
             return LayoutSource(self.folder / name)
-        if kind in ("docker", "archive"):
+        if kind == "archive":
+            from builder.edges.archive import ArchiveSource  # noqa: PLC0415 - as below
+
+            return ArchiveSource(self.folder / name, spool=self.folder / STORE / "tmp")
+        if kind == "docker":
             raise UnsupportedSourceError(place, source.source)
         # HTTP, TLS and their packages take longer to import than a layout takes to build.
         from builder.edges.registry.source import RegistrySource  # noqa: PLC0415

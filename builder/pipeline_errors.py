@@ -23,17 +23,16 @@ class UnsupportedSourceError(ManifestError):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """One message with a way to get an OCI layout."""
-        kind, _, name = self.source.partition(":")
-        image = f"docker-{'daemon' if kind == 'docker' else 'archive'}:{name}"
+        """One message with a way to get an archive."""
+        name = self.source.partition(":")[2]
         return (
             Message(
                 place=self.place,
-                what="this version of sparklock reads OCI layouts and registries only",
-                expected="oci:DIR or HOST/NAME",
+                what="this version of sparklock does not read an engine's own images",
+                expected="oci:DIR, archive:FILE or a registry's HOST/NAME",
                 found=self.source,
-                remedy=f'skopeo copy {image} oci:DIR, write source = "oci:DIR" without a digest, '
-                "and `inv lock` says which digest to add",
+                remedy=f'docker save {name} -o FILE, write source = "archive:FILE" without a '
+                "digest, and `inv lock` says which digest to add",
             ),
         )
 

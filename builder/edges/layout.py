@@ -59,12 +59,7 @@ class LayoutSource:
     def roots(self) -> tuple[Descriptor, ...]:
         """The descriptors in index.json, sorted by digest; MissingLayoutError if it is none."""
         self._require_layout()
-        place = f"{self.place}/{INDEX}"
-        wanted = "the index of an OCI layout"
-        document = json_object(self._small_file(INDEX), place=place, wanted=wanted)
-        index = parse_document(IndexDocument, document, place=place, wanted=wanted)
-        found = {item.descriptor for item in index.manifests}
-        return tuple(sorted(found, key=lambda item: item.digest))
+        return roots_in(self._small_file(INDEX), place=f"{self.place}/{INDEX}")
 
     def document(self, digest: Digest, *, media_type: str) -> bytes:
         """The raw bytes of a manifest, index or config, checked against the digest."""
@@ -104,12 +99,7 @@ class LayoutSource:
         for name in (MARKER, INDEX):
             if not (self._root / name).is_file():
                 raise MissingLayoutError(self.place, missing=name)
-        place = f"{self.place}/{MARKER}"
-        wanted = "the marker of an OCI layout"
-        marker = json_object(self._small_file(MARKER), place=place, wanted=wanted)
-        if marker.get("imageLayoutVersion") != VERSION:
-            problem = f"imageLayoutVersion: expected {VERSION!r}, found {marker!r}"
-            raise MalformedDocumentError(place, wanted=wanted, problems=(problem,))
+        require_marker(self._small_file(MARKER), place=f"{self.place}/{MARKER}")
 
     def _small_file(self, name: str) -> bytes:
         with _storage_errors(self._root / name, "read a layout's file"):
@@ -121,6 +111,24 @@ class LayoutSource:
         if not path.is_file():
             raise MissingBlobError(self.place, digest)
         return path
+
+
+def roots_in(raw: bytes, *, place: str) -> tuple[Descriptor, ...]:
+    """The descriptors in a layout's index.json, sorted by digest; MalformedDocumentError."""
+    wanted = "the index of an OCI layout"
+    document = json_object(raw, place=place, wanted=wanted)
+    index = parse_document(IndexDocument, document, place=place, wanted=wanted)
+    found = {item.descriptor for item in index.manifests}
+    return tuple(sorted(found, key=lambda item: item.digest))
+
+
+def require_marker(raw: bytes, *, place: str) -> None:
+    """Nothing, if the bytes mark a layout that we read; MalformedDocumentError otherwise."""
+    wanted = "the marker of an OCI layout"
+    marker = json_object(raw, place=place, wanted=wanted)
+    if marker.get("imageLayoutVersion") != VERSION:
+        problem = f"imageLayoutVersion: expected {VERSION!r}, found {marker!r}"
+        raise MalformedDocumentError(place, wanted=wanted, problems=(problem,))
 
 
 def write_layout(

@@ -36,6 +36,13 @@ class UnknownCompressionError(ValueError):
         self.name = name
 
 
+def compression_of(start: bytes) -> str:
+    """`gzip`, `zstd` or nothing, by the first bytes."""
+    if start.startswith(GZIP_MAGIC):
+        return "gzip"
+    return "zstd" if start.startswith(ZSTD_MAGIC) else ""
+
+
 def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The plain bytes, in chunks of at most 1 MiB or the size that they come in.
 
@@ -46,9 +53,10 @@ def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
     start = b""
     while len(start) < len(ZSTD_MAGIC) and (chunk := next(source, None)) is not None:
         start += chunk
-    if start.startswith(ZSTD_MAGIC):
+    compression = compression_of(start)
+    if compression == "zstd":
         raise UnknownCompressionError("zstd")  # noqa: EM101 - a name, not a message
-    if start.startswith(GZIP_MAGIC):
+    if compression == "gzip":
         yield from _gunzip(_joined(start, source))
     else:
         yield from _joined(start, source)

@@ -97,20 +97,39 @@ class ConfigDocument(Document):
     history: tuple[HistoryDocument, ...] | None = None
 
 
+class SavedImageDocument(Document):
+    """An image of a docker-archive's manifest.json: names of members."""
+
+    config: str = Field(alias="Config")
+    layers: tuple[str, ...] = Field(alias="Layers")
+
+
+class SavedDocument(Document):
+    """A docker-archive's manifest.json, as the value of a key, since it is a list."""
+
+    images: tuple[SavedImageDocument, ...]
+
+
 KnownDocument = TypeVar("KnownDocument", bound=Document)
 
 
 def json_object(raw: bytes, *, place: str, wanted: str) -> dict[str, Any]:
     """The JSON object in the bytes, which must be UTF-8; MalformedDocumentError if it is none."""
-    try:
-        document = json.loads(raw.decode())
-    except (ValueError, RecursionError) as error:
-        problem = f"not JSON: {error}"
-        raise MalformedDocumentError(place, wanted=wanted, problems=(problem,)) from error
+    document = json_value(raw, place=place, wanted=wanted)
     if not isinstance(document, dict):
         problem = f"a JSON object was expected, found {type(document).__name__}"
         raise MalformedDocumentError(place, wanted=wanted, problems=(problem,))
     return document
+
+
+def json_value(raw: bytes, *, place: str, wanted: str) -> object:
+    """The JSON in the bytes, which must be UTF-8; MalformedDocumentError if it is none."""
+    try:
+        value: object = json.loads(raw.decode())
+    except (ValueError, RecursionError) as error:
+        problem = f"not JSON: {error}"
+        raise MalformedDocumentError(place, wanted=wanted, problems=(problem,)) from error
+    return value
 
 
 def parse_document(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 BLOCK: Final = 512
 CHUNK_BYTES: Final = 2**20
@@ -61,11 +61,19 @@ class Member:
 
 
 class TarStream:
-    """The members of a tar stream; the content of each can be read until the next is asked for."""
+    """The members of a tar stream; the content of each can be read until the next is asked for.
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
+    With `skip`, content that nobody reads is not asked of the chunks: the function leaves out so
+    many bytes of what they come from, and says whether there were as many.
+    """
+
+    def __init__(
+        self, chunks: Iterable[bytes], *, skip: Callable[[int], bool] | None = None
+    ) -> None:
         self._source = iter(chunks)
+        self._skip = skip
         self._chunk = b""
+        self._chunk_offset = 0
         self._position = 0
         self._left = 0
         self._padding = 0
@@ -77,6 +85,11 @@ class TarStream:
             yield member
         while self._fill():
             self._position = len(self._chunk)
+
+    @property
+    def offset(self) -> int:
+        """Where in the stream the next byte stands: when a member has come, its content's first."""
+        return self._chunk_offset + self._position
 
     def content(self) -> Iterator[bytes]:
         """What is left of the current member's content, in chunks of at most 1 MiB."""
@@ -211,6 +224,12 @@ class TarStream:
     def _skip_rest(self) -> None:
         left = self._left + self._padding
         self._left = self._padding = 0
+        if self._skip is not None and left > len(self._chunk) - self._position:
+            beyond = left - (len(self._chunk) - self._position)
+            self._chunk_offset += len(self._chunk) + beyond
+            self._chunk, self._position, left = b"", 0, 0
+            if not self._skip(beyond):
+                self._damaged("the archive ends too early")
         while left:
             if not self._fill():
                 self._damaged("the archive ends too early")
@@ -224,6 +243,7 @@ class TarStream:
             chunk = next(self._source, None)
             if chunk is None:
                 return False
+            self._chunk_offset += len(self._chunk)
             self._chunk, self._position = chunk, 0
         return True
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
 from builder.digest import Digest, digest_bytes
+from builder.edges.archive import ArchiveSource
 from builder.edges.layout import LayoutSource, write_layout
 from builder.oci.errors import DigestMismatchError, MissingBlobError, TruncatedBlobError
 from builder.oci.model import OCI_CONFIG, OCI_INDEX, OCI_LAYER_TAR, OCI_MANIFEST, Descriptor
 from tests.debian_registry import debian_registry
 from tests.fake_registry import serving
 from tests.unit.oci.archives import Published, file, tar_of
+from tests.unit.oci.image_archives import layout_members, saved_members
 
 if TYPE_CHECKING:
+    import tarfile
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -65,6 +69,43 @@ def in_debians_registry(folder: Path) -> Iterator[Offered]:
         yield Offered(registry.opened(), image, replacing_files(registry.blob))
 
 
+def in_an_archive_of_a_layout(folder: Path) -> Iterator[Offered]:
+    yield from _archived(folder, layout_members, bytes)
+
+
+def in_a_docker_archive(folder: Path) -> Iterator[Offered]:
+    yield from _archived(folder, saved_members, bytes)
+
+
+def in_a_compressed_docker_archive(folder: Path) -> Iterator[Offered]:
+    yield from _archived(folder, saved_members, gzip.compress)
+
+
+def _archived(
+    folder: Path,
+    members_of: Callable[[Published], list[tuple[tarfile.TarInfo, bytes]]],
+    wrap: Callable[[bytes], bytes],
+) -> Iterator[Offered]:
+    """An archive that is written anew for every blob that is replaced, before it is first read."""
+    published = Published()
+    image = published.image(LAYER)
+    members = members_of(published)
+    names = {digest_bytes(data): info.name for info, data in members}
+    path = folder.with_suffix(".tar")
+
+    def write() -> None:
+        path.write_bytes(wrap(tar_of(*members)))
+
+    def replace(digest: Digest, data: bytes | None) -> None:
+        members[:] = [member for member in members if member[0].name != names[digest]]
+        if data is not None:
+            members.append(file(names[digest], data))
+        write()
+
+    write()
+    yield Offered(ArchiveSource(path, spool=folder / "spool"), image, replace)
+
+
 def replacing(blobs: dict[Digest, bytes]) -> Callable[[Digest, bytes | None], None]:
     def replace(digest: Digest, data: bytes | None) -> None:
         del blobs[digest]
@@ -83,7 +124,15 @@ def replacing_files(path: Callable[[Digest], Path]) -> Callable[[Digest, bytes |
     return replace
 
 
-KINDS = (in_memory, in_a_layout, in_a_fake_registry, in_debians_registry)
+KINDS = (
+    in_memory,
+    in_a_layout,
+    in_a_fake_registry,
+    in_debians_registry,
+    in_an_archive_of_a_layout,
+    in_a_docker_archive,
+    in_a_compressed_docker_archive,
+)
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
@@ -111,6 +160,11 @@ def test_blobs_come_in_chunks_of_at_most_a_mebibyte(offered: Offered) -> None:
 
     assert b"".join(parts) == LAYER
     assert max(map(len, parts)) <= 2**20
+
+
+def test_a_manifest_can_be_opened_too(offered: Offered) -> None:
+    with offered.source.open_blob(offered.image.manifest.descriptor) as chunks:
+        assert b"".join(chunks) == offered.image.manifest.raw
 
 
 def test_a_blob_can_be_left_half_read_and_opened_again(offered: Offered) -> None:

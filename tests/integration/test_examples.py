@@ -73,7 +73,7 @@ def test_locking_the_real_example_says_what_it_lacks_and_writes_nothing(tmp_path
     assert "cluster.toml:" in ended.stderr
     assert ": image.base" in ended.stderr
     assert f"found:    {base}" in ended.stderr
-    assert "remedy:   skopeo copy docker-daemon:vllm-node:latest oci:DIR" in ended.stderr
+    assert "remedy:   docker save vllm-node:latest -o FILE" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "lockfile.json").exists()
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 HUB_API: Final = "registry-1.docker.io"
 DEFAULT_TAG: Final = "latest"
-_ACCEPT: Final = ", ".join(sorted(INDEX_TYPES | MANIFEST_TYPES))
+_MANIFESTS: Final = INDEX_TYPES | MANIFEST_TYPES
+_ACCEPT: Final = ", ".join(sorted(_MANIFESTS))
 
 
 class RegistrySource:
@@ -67,7 +68,7 @@ class RegistrySource:
         """The raw bytes of a manifest, index or config, checked against the digest."""
         if self._tagged is not None and self._tagged[0].digest == digest:
             return self._tagged[1]
-        of_manifests = media_type in INDEX_TYPES | MANIFEST_TYPES
+        of_manifests = media_type in _MANIFESTS
         path = f"{'manifests' if of_manifests else 'blobs'}/{digest}"
         answer = self._document(path, {"Accept": _ACCEPT} if of_manifests else {})
         if answer.response.status_code == HTTPStatus.NOT_FOUND:
@@ -83,8 +84,12 @@ class RegistrySource:
         """The stored bytes of a blob in chunks of at most 1 MiB, however often the line is cut.
 
         A resumed blob goes on where it was cut, so whoever hashes the chunks hashes the whole.
+        A manifest comes whole and checked, since registries keep those elsewhere.
         Raises MissingBlobError, or TruncatedBlobError when the registry has less than the size.
         """
+        if descriptor.media_type in _MANIFESTS:
+            yield iter([self.document(descriptor.digest, media_type=descriptor.media_type)])
+            return
         transfer = Transfer(self._open, self._transport, f"{self._base}/blobs", descriptor)
         transfer.begin()
         try:

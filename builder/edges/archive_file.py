@@ -1,0 +1,188 @@
+"""A tar archive on disk whose members are read where they lie, in any order."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import tempfile
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final
+
+from builder.edges.archive_errors import (
+    DamagedArchiveError,
+    IncompleteArchiveError,
+    MissingArchiveError,
+)
+from builder.oci import untar
+from builder.oci.decompress import (
+    DecompressError,
+    UnknownCompressionError,
+    compression_of,
+    decompressed,
+)
+from builder.oci.errors import StorageError
+from builder.oci.image_errors import MalformedDocumentError
+from builder.oci.select import MAX_DOCUMENT_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CHUNK_BYTES: Final = 2**20
+_HEADER_CHUNK_BYTES: Final = 16 * 2**10
+_MAX_LINKS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a member's content stands in the plain archive."""
+
+    offset: int
+    size_bytes: int
+
+
+class PlainArchive:
+    """A plain archive, its members by path; several threads may read at once."""
+
+    def __init__(self, place: str, file: IO[bytes]) -> None:
+        self.place = place
+        self._file = file
+        self._size_bytes = os.fstat(file.fileno()).st_size
+        self._links: dict[str, str] = {}
+        self._parts: dict[str, Part] = {}
+        try:
+            self._list()
+        except untar.UntarError as error:
+            raise DamagedArchiveError(place, entry=error.entry, reason=error.reason) from error
+
+    @property
+    def names(self) -> list[str]:
+        """The paths of all members that have content, sorted."""
+        return sorted(name for name in {*self._parts, *self._links} if self.find(name))
+
+    def find(self, name: str) -> Part | None:
+        """The content behind a path, links followed; None if there is none."""
+        for _ in range(_MAX_LINKS):
+            if name in self._parts:
+                return self._parts[name]
+            if name not in self._links:
+                return None
+            name = self._links[name]
+        return None
+
+    def require(self, name: str) -> Part:
+        """As `find`; IncompleteArchiveError if there is none."""
+        part = self.find(name)
+        if part is None:
+            missing = f"a member {name}"
+            raise self.incomplete(missing)
+        return part
+
+    def incomplete(self, missing: str) -> IncompleteArchiveError:
+        """The error of an archive that is not what it should be."""
+        return IncompleteArchiveError(self.place, missing=missing, members=tuple(self.names[:5]))
+
+    def small(self, part: Part, place: str, wanted: str) -> bytes:
+        """All bytes of a document; MalformedDocumentError if they are too many."""
+        if part.size_bytes > MAX_DOCUMENT_BYTES:
+            problem = f"{part.size_bytes} bytes, and {MAX_DOCUMENT_BYTES} are the most"
+            raise MalformedDocumentError(place, wanted=wanted, problems=(problem,))
+        return b"".join(self.chunks(part))
+
+    def chunks(self, part: Part) -> Iterator[bytes]:
+        """The bytes of a member in chunks of at most 1 MiB."""
+        position, end = part.offset, part.offset + part.size_bytes
+        while position < end:
+            chunk = self._read(position, min(CHUNK_BYTES, end - position))
+            if not chunk:
+                return  # cut since it was listed; whoever counts will say so
+            position += len(chunk)
+            yield chunk
+
+    def _list(self) -> None:
+        position = 0
+
+        def headers() -> Iterator[bytes]:
+            nonlocal position
+            while chunk := self._read(position, _HEADER_CHUNK_BYTES):
+                position += len(chunk)
+                yield chunk
+
+        def skip(size_bytes: int) -> bool:
+            nonlocal position
+            position += size_bytes
+            return position <= self._size_bytes
+
+        stream = untar.TarStream(headers(), skip=skip)
+        for member in stream:
+            path = posixpath.normpath(member.path)
+            self._parts.pop(path, None)  # of duplicates the last one counts
+            self._links.pop(path, None)
+            if member.flag == untar.FILE:
+                self._parts[path] = Part(stream.offset, member.size_bytes)
+            elif member.flag == untar.HARD_LINK:
+                self._links[path] = posixpath.normpath(member.link)
+            elif member.flag == untar.SYMLINK:
+                folder = posixpath.dirname(path)
+                self._links[path] = posixpath.normpath(posixpath.join(folder, member.link))
+
+    def _read(self, position: int, size_bytes: int) -> bytes:
+        try:
+            return os.pread(self._file.fileno(), size_bytes, position)
+        except OSError as error:
+            raise _unreadable(self.place, error) from error
+
+
+def plain_file(path: Path, spool: Path, place: str) -> IO[bytes]:
+    """The archive opened, or a plain copy of a compressed one in a file below `spool`.
+
+    Raises MissingArchiveError, DamagedArchiveError, or StorageError.
+    """
+    try:
+        file = path.open("rb")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        found = "a folder" if isinstance(error, IsADirectoryError) else "no such file"
+        raise MissingArchiveError(place, found=found) from error
+    except OSError as error:
+        raise _unreadable(place, error) from error
+    try:
+        if not compression_of(os.pread(file.fileno(), 4, 0)):
+            return file
+        with file:
+            return _decompressed_file(file, spool, place)
+    except OSError as error:
+        raise _unreadable(place, error) from error
+
+
+def _decompressed_file(file: IO[bytes], spool: Path, place: str) -> IO[bytes]:
+    try:
+        spool.mkdir(parents=True, exist_ok=True)
+        plain: IO[bytes] = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115 - the caller closes it
+    except OSError as error:
+        raise StorageError(str(spool), action="unpack an archive", reason=str(error)) from error
+    try:
+        for chunk in decompressed(iter(lambda: file.read(CHUNK_BYTES), b"")):
+            _write(plain, chunk, spool)
+        _write(plain, b"", spool)
+    except (DecompressError, UnknownCompressionError) as error:
+        plain.close()
+        raise DamagedArchiveError(place, entry="", reason=str(error)) from error
+    except BaseException:
+        plain.close()
+        raise
+    return plain
+
+
+def _write(plain: IO[bytes], chunk: bytes, spool: Path) -> None:
+    """Write a chunk, or what is left in the buffer when it is empty."""
+    try:
+        if chunk:
+            plain.write(chunk)
+        else:
+            plain.flush()
+    except OSError as error:
+        raise StorageError(str(spool), action="unpack an archive", reason=str(error)) from error
+
+
+def _unreadable(place: str, error: OSError) -> StorageError:
+    return StorageError(place, action="read an archive", reason=str(error))
