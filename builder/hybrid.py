@@ -30,8 +30,9 @@ from builder.lock import (
     LockedTable,
     ModelFile,
 )
-from builder.oci.assemble import epoch_of, parent_dirs, resolve_destination, stale_pyc
+from builder.oci.assemble import epoch_of
 from builder.oci.model import Platform
+from builder.oci.placement import parent_dirs, resolve_destination, stale_pyc
 from builder.oci.tree import Kind
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.digest import Digest, digest_bytes
-from builder.oci.tree import Entry, ImageTree, Kind
+from builder.oci.tree import HEAD_BYTES, Entry, ImageTree, Kind, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _OURS = Digest("")
 """The layer of what we add: it has no digest yet, and nothing in this check asks for one."""
-
-_HEAD_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,11 @@ def assembled(
 
     def add(target: str, mode: int, content: Digest, size_bytes: int, head: bytes) -> None:
         path = base.resolve(target, follow_last=False)
-        shown = head[:_HEAD_BYTES] if mode & 0o111 else b""
+        shown = head[:HEAD_BYTES] if mode & 0o111 else b""
         entries[path] = Entry(
             path, Kind.FILE, mode, 0, 0, 0, size_bytes, _OURS, content=content, head=shown
         )
-        for parent in _parents(path):
+        for parent in parents(path):
             entries.setdefault(parent, Entry(parent, Kind.DIRECTORY, 0o755, 0, 0, 0, 0, _OURS))
 
     for pick in picks:
@@ -61,8 +59,3 @@ def assembled(
         return ours[digest] if digest in ours else read(digest)
 
     return ImageTree(entries), read_any
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: end + 1]) for end in range(len(parts))]

@@ -15,9 +15,6 @@ from builder.digest import FloatInCanonicalJsonError, Hasher, canonical_json, di
 from builder.labels import INPUTS
 from builder.oci.image_errors import (
     DiffIdClashError,
-    ParentIsFileError,
-    TargetIsDirectoryError,
-    TargetLoopError,
     TooManyLayersError,
     UncanonicalConfigError,
     UnusableTimeError,
@@ -33,15 +30,14 @@ from builder.oci.model import (
     ImageManifest,
     Layer,
 )
-from builder.oci.tar import LAYER_FORMAT, TarEntry, TarKind, ordered, whiteout_entry, write_tar
-from builder.oci.tree import Kind, SymlinkLoopError
+from builder.oci.tar import LAYER_FORMAT, ordered, whiteout_entry, write_tar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from builder.digest import Digest
     from builder.manifest import ConfigChanges
-    from builder.oci.tree import ImageTree
+    from builder.oci.tar import TarEntry
 
 CONFIG_FORMAT: Final = 1
 MAX_LAYERS: Final = 120
@@ -57,7 +53,7 @@ _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d
 class Assembly:
     """Everything the image is made of.
 
-    `entries` are what we add, in any order, every parent directory included (parent_dirs);
+    `entries` are what we add, in any order, every parent directory included (placement.py);
     `whiteouts` are paths of the base to hide. `epoch` is Unix time in seconds. `inputs` is the
     digest of everything that determines the image; it becomes a label.
     """
@@ -113,7 +109,7 @@ def assemble(assembly: Assembly) -> AssembledImage:
     if not history:
         del document["history"]
     config = _config(document, place=f"base {base.config.digest}")
-    return AssembledImage(Image(_manifest(config, layers), config, layers), own, notes)
+    return AssembledImage(Image(manifest_of(config, layers), config, layers), own, notes)
 
 
 def epoch_of(config: ImageConfig, *, place: str) -> int:
@@ -129,72 +125,20 @@ def epoch_of(config: ImageConfig, *, place: str) -> int:
     return epoch
 
 
-def parent_dirs(tree: ImageTree, targets: Iterable[str], *, epoch: int) -> tuple[TarEntry, ...]:
-    """Every directory above the targets, as entries for our layer, parents first.
-
-    One that the base has keeps its mode, owner and mtime; a new one is 0755 0:0 at `epoch`. Engines
-    disagree about directories that a layer leaves out (image-spec#737), so none is. `targets` are
-    resolved paths (resolve_destination); those of whiteouts belong among them.
-    Raises ParentIsFileError.
-    """
-    paths = {parent for target in targets for parent in _parents(target)}
-    return ordered(_directory(tree, path, epoch) for path in paths)
-
-
-def resolve_destination(tree: ImageTree, path: str) -> str:
-    """Where a file for `path` must be written, relative to the root.
-
-    Directories on the way are resolved through the base's symlinks: a layer that writes below
-    `lib -> usr/lib` replaces the link by a directory. A symlink at the path itself is replaced.
-    Raises TargetIsDirectoryError, ParentIsFileError or TargetLoopError.
-    """
-    try:
-        resolved = tree.resolve(path, follow_last=False)
-        reached = tree.find(path)
-    except SymlinkLoopError as error:
-        raise TargetLoopError(path.strip("/")) from error
-    if not resolved or (reached is not None and reached.kind is Kind.DIRECTORY):
-        raise TargetIsDirectoryError(resolved)
-    for parent in _parents(resolved):
-        entry = tree.get(parent)
-        if entry is not None and entry.kind is not Kind.DIRECTORY:
-            raise ParentIsFileError(resolved, f"/{parent} is a {entry.kind.value}")
-    return resolved
-
-
-def stale_pyc(tree: ImageTree, paths: Iterable[str]) -> tuple[str, ...]:
-    """The base's compiled files of the given Python files, sorted: each needs a whiteout.
-
-    An "unchecked" compiled file would run the old code in place of the new.
-    """
-    sources = {path.removesuffix(".py") for path in paths if path.endswith(".py")}
-    return tuple(sorted(path for path in tree.entries if _compiled_from(path) in sources))
-
-
-def _compiled_from(path: str) -> str | None:
-    """The source, without `.py`, of `DIR/__pycache__/NAME.TAG[.opt-N].pyc`; None for others."""
-    directory, _, name = path.rpartition("/")
-    package, _, cache = directory.rpartition("/")
-    if cache != "__pycache__" or not name.endswith(".pyc"):
-        return None
-    stem = name.split(".")[0]
-    return f"{package}/{stem}" if package else stem
-
-
-def _parents(path: str) -> Iterator[str]:
-    """The directories above a path, outermost first, without the root."""
-    parts = path.split("/")
-    for count in range(1, len(parts)):
-        yield "/".join(parts[:count])
-
-
-def _directory(tree: ImageTree, path: str, epoch: int) -> TarEntry:
-    entry = tree.get(path)
-    if entry is None:
-        return TarEntry(path, TarKind.DIRECTORY, 0o755, epoch)
-    if entry.kind is not Kind.DIRECTORY:
-        raise ParentIsFileError(path, f"a {entry.kind.value}")
-    return TarEntry(path, TarKind.DIRECTORY, entry.mode, entry.mtime, uid=entry.uid, gid=entry.gid)
+def manifest_of(config: ImageConfig, layers: tuple[Layer, ...]) -> ImageManifest:
+    """The manifest of a config and its layers, bottom first."""
+    described = Descriptor(OCI_CONFIG, config.digest, len(config.raw))
+    stored = tuple(layer.descriptor for layer in layers)
+    raw = canonical_json(
+        {
+            "schemaVersion": 2,
+            "mediaType": OCI_MANIFEST,
+            "config": described.as_json(),
+            "layers": [item.as_json() for item in stored],
+        }
+    )
+    descriptor = Descriptor(OCI_MANIFEST, digest_bytes(raw), len(raw))
+    return ImageManifest(raw, descriptor, described, stored)
 
 
 def _own_layers(assembly: Assembly) -> Iterator[OwnLayer]:
@@ -271,21 +215,6 @@ def _config(document: dict[str, Any], *, place: str) -> ImageConfig:
     except (FloatInCanonicalJsonError, UnicodeEncodeError) as error:
         raise UncanonicalConfigError(place, reason=str(error)) from error
     return ImageConfig(raw=raw, digest=digest_bytes(raw), document=document)
-
-
-def _manifest(config: ImageConfig, layers: tuple[Layer, ...]) -> ImageManifest:
-    described = Descriptor(OCI_CONFIG, config.digest, len(config.raw))
-    stored = tuple(layer.descriptor for layer in layers)
-    raw = canonical_json(
-        {
-            "schemaVersion": 2,
-            "mediaType": OCI_MANIFEST,
-            "config": described.as_json(),
-            "layers": [item.as_json() for item in stored],
-        }
-    )
-    descriptor = Descriptor(OCI_MANIFEST, digest_bytes(raw), len(raw))
-    return ImageManifest(raw, descriptor, described, stored)
 
 
 def _as_oci(layer: Layer) -> Layer:

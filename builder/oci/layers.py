@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from builder.oci import untar
 from builder.oci.errors import MalformedLayerError, UnsafePathError
 from builder.oci.stream import drain, plain_tar
 from builder.oci.tar import OPAQUE_NAME, WHITEOUT_PREFIX
-from builder.oci.tree import Entry, Kind
+from builder.oci.tree import HEAD_BYTES, Entry, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from builder.oci.untar import Member, TarStream
     from builder.sources import Blobs, ImageSource
 
-HEAD_BYTES: Final = 256
 _AUFS_PREFIX = ".wh..wh."
 _KINDS = {
     untar.FILE: Kind.FILE,
@@ -62,7 +61,7 @@ def read_layer(
     blobs: Blobs,
     place: str = "layer",
 ) -> LayerListing:
-    """The listing of a layer from its stored bytes: plain tar, or gzip of one or more members.
+    """The listing of a layer from its stored bytes: plain tar, gzip or zstd.
 
     `place` is the layer's source, for errors about its stored bytes.
     Checks digest, size and diff_id. The bytes of regular files for whose path `keep` is true go to
@@ -138,7 +137,7 @@ class _Listing:
         directory, _, name = path.rpartition("/")
         if name == OPAQUE_NAME:
             self._opaques.append(directory)
-        elif _AUFS_PREFIX in (name[: len(_AUFS_PREFIX)], path[: len(_AUFS_PREFIX)]):
+        elif any(text.startswith(_AUFS_PREFIX) for text in (name, path)):
             pass  # aufs's own bookkeeping, which engines skip too, with what lies in it
         elif name.startswith(WHITEOUT_PREFIX):
             hidden = name.removeprefix(WHITEOUT_PREFIX)

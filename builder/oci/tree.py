@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from builder.digest import Digest
+
+
+HEAD_BYTES: Final = 256
+"""As much as Linux reads of a `#!` line, and enough for an ELF header."""
 
 
 class Kind(Enum):
@@ -32,7 +36,7 @@ class Entry:
 
     `layer` is the digest of the stored layer blob that the entry came from. `content` is the digest
     of the file's bytes when the reader was asked to keep them (they are in the blob store then).
-    `head` holds up to 256 first bytes of an executable regular file: its shebang or ELF header.
+    `head` holds the first HEAD_BYTES of an executable regular file: its shebang or ELF header.
     """
 
     path: str
@@ -94,3 +98,9 @@ class ImageTree:
     def find(self, path: str) -> Entry | None:
         """The entry a process would reach at an absolute or relative path, links followed."""
         return self.entries.get(self.resolve(path))
+
+
+def parents(path: str) -> Iterator[str]:
+    """The directories above a path, outermost first, without the root."""
+    parts = path.split("/")
+    return ("/".join(parts[:depth]) for depth in range(1, len(parts)))

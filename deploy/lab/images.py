@@ -24,18 +24,17 @@ from builder.digest import canonical_json, digest_bytes
 from builder.edges.layout import write_layout
 from builder.errors import BuildError, Message
 from builder.manifest import Section
+from builder.oci.assemble import manifest_of
 from builder.oci.model import (
-    OCI_CONFIG,
     OCI_LAYER_TAR,
-    OCI_MANIFEST,
     Descriptor,
     Image,
     ImageConfig,
-    ImageManifest,
     Layer,
     Platform,
 )
 from builder.oci.tar import TarEntry, TarKind, file_entry, ordered, whiteout_entry, write_tar
+from builder.oci.tree import parents
 from builder.progress import Silent
 from builder.values import DirMode, Mode, PlatformText, RelativePath
 
@@ -125,7 +124,7 @@ def make_image(folder: Path) -> LabImage:
         for tar in tars
     )
     config = _config(recipe, layers)
-    manifest = _manifest(config, layers)
+    manifest = manifest_of(config, layers)
     blobs = {layer.diff_id: tar for layer, tar in zip(layers, tars, strict=True)}
     return LabImage(Image(manifest, config, layers), blobs)
 
@@ -145,7 +144,7 @@ def _entries(
     files = list(_files(folder, layer))
     modes |= {path: int(mode, 8) for path, mode in layer.directories.items()}
     paths = [path for path, _, _ in files] + [*layer.symlinks, *layer.whiteouts]
-    folders = {above for path in (*paths, *layer.directories) for above in _above(path)}
+    folders = {above for path in (*paths, *layer.directories) for above in parents(path)}
     for path in folders | set(layer.directories):
         mode = modes.setdefault(path, _DIRECTORY_MODE)
         yield TarEntry(path, TarKind.DIRECTORY, mode, epoch)
@@ -155,11 +154,6 @@ def _entries(
         yield TarEntry(path, TarKind.SYMLINK, 0o777, epoch, link=link)
     for path in layer.whiteouts:
         yield whiteout_entry(path, mtime=epoch)
-
-
-def _above(path: str) -> Iterator[str]:
-    parts = path.split("/")
-    return ("/".join(parts[:depth]) for depth in range(1, len(parts)))
 
 
 def _files(folder: Path, layer: LayerRecipe) -> Iterator[tuple[str, bytes, int]]:
@@ -193,21 +187,6 @@ def _config(recipe: ImageRecipe, layers: tuple[Layer, ...]) -> ImageConfig:
     }
     raw = canonical_json(document)
     return ImageConfig(raw, digest_bytes(raw), document)
-
-
-def _manifest(config: ImageConfig, layers: tuple[Layer, ...]) -> ImageManifest:
-    config_descriptor = Descriptor(OCI_CONFIG, config.digest, len(config.raw))
-    descriptors = tuple(layer.descriptor for layer in layers)
-    raw = canonical_json(
-        {
-            "schemaVersion": 2,
-            "mediaType": OCI_MANIFEST,
-            "config": config_descriptor.as_json(),
-            "layers": [descriptor.as_json() for descriptor in descriptors],
-        }
-    )
-    descriptor = Descriptor(OCI_MANIFEST, digest_bytes(raw), len(raw))
-    return ImageManifest(raw, descriptor, config_descriptor, descriptors)
 
 
 def manifests() -> list[Path]:

@@ -16,14 +16,9 @@ from builder.digest import digest_bytes
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
 from builder.manifest import ConfigChanges
-from builder.oci.assemble import (
-    Assembly,
-    assemble,
-    parent_dirs,
-    resolve_destination,
-    stale_pyc,
-)
+from builder.oci.assemble import Assembly, assemble
 from builder.oci.model import OCI_LAYER_GZIP, Platform
+from builder.oci.placement import parent_dirs, resolve_destination, stale_pyc
 from builder.oci.select import select_manifest
 from builder.oci.tar import file_entry, write_tar
 from builder.oci.tree import ImageTree, Kind
