@@ -130,6 +130,7 @@ def test_after_a_killed_deploy_a_failing_one_brings_back_the_pair_that_served(
     with served.deploying() as process:
         wait_for_line(process, "wait for")
         process.kill()
+    served.slow(0)
     served.change("serve.args", no_such_flag=True)
     with pytest.raises(errors.DeployFailedError, match="rolled back"):
         served.deploy()
