@@ -11,7 +11,7 @@ from deploy.state import ImageStore
 if TYPE_CHECKING:
     from tests.integration.deploy.conftest import Cluster
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = pytest.mark.lab
 
 
 def test_one_image_is_known_on_both_kinds_of_store(mixed_cluster: Cluster) -> None:
