@@ -6,15 +6,14 @@ takes `["a"+, "b"]`. It is for edits, where it keeps comments and layout.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from builder.check import check_document
+from builder.edges.disk import publish, temporary
 from builder.edges.local_files import read_local_files
 from builder.lines import key_lines
 from builder.loaded import LoadedManifest
@@ -152,18 +151,9 @@ def _replace(path: Path, data: bytes) -> None:
     """Write beside the file and rename, so that an interruption leaves the old one whole."""
     path = Path(os.path.realpath(path))  # a rename onto a link would put a file in its place
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-            os.fchmod(stream.fileno(), mode)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    with temporary(path.parent, prefix=f".{path.name}.") as file:
+        file.write(data)
+        publish(file, path, mode=mode)
 
 
 def _reason(error: Exception) -> str:

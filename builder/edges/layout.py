@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from builder.digest import canonical_json, digest_bytes, hex_of
+from builder.edges.disk import chunks_of, publish, storage_errors, temporary
 from builder.oci.documents import IndexDocument, json_object, parse_document
 from builder.oci.errors import (
     DigestMismatchError,
     MissingBlobError,
     MissingLayoutError,
     NotALayoutError,
-    StorageError,
     TruncatedBlobError,
 )
 from builder.oci.image_errors import MalformedDocumentError
@@ -26,13 +24,13 @@ from builder.oci.stream import checked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from builder.digest import Digest
     from builder.oci.model import Descriptor, Image
 
     OpenBlob: TypeAlias = Callable[[Descriptor], AbstractContextManager[Iterator[bytes]]]
 
-CHUNK_BYTES: Final = 2**20
 MARKER: Final = "oci-layout"
 INDEX: Final = "index.json"
 VERSION: Final = "1.0.0"
@@ -64,7 +62,7 @@ class LayoutSource:
     def document(self, digest: Digest, *, media_type: str) -> bytes:
         """The raw bytes of a manifest, index or config, checked against the digest."""
         path = self._blob_path(digest)
-        with _storage_errors(path, "read a blob"):
+        with storage_errors(str(path), "read a blob"):
             size_bytes = path.stat().st_size
             raw = path.read_bytes() if size_bytes <= MAX_DOCUMENT_BYTES else None
         place = f"{self.place}: {digest}"
@@ -82,7 +80,7 @@ class LayoutSource:
         Raises MissingBlobError, or TruncatedBlobError at once when the file is too short.
         """
         path = self._blob_path(descriptor.digest)
-        with _storage_errors(path, "read a blob"):
+        with storage_errors(str(path), "read a blob"):
             file = path.open("rb")
         with file:
             size_bytes = os.fstat(file.fileno()).st_size
@@ -102,7 +100,7 @@ class LayoutSource:
         require_marker(self._small_file(MARKER), place=f"{self.place}/{MARKER}")
 
     def _small_file(self, name: str) -> bytes:
-        with _storage_errors(self._root / name, "read a layout's file"):
+        with storage_errors(str(self._root / name), "read a layout's file"):
             return (self._root / name).read_bytes()
 
     def _blob_path(self, digest: Digest) -> Path:
@@ -142,7 +140,7 @@ def write_layout(
     """
     _refuse_other_folder(directory)
     blobs = directory / "blobs" / "sha256"
-    with _storage_errors(directory, "write an OCI layout"):
+    with storage_errors(str(directory), "write an OCI layout"):
         directory.mkdir(parents=True, exist_ok=True)
         _write(directory / MARKER, [canonical_json({"imageLayoutVersion": VERSION})])
         blobs.mkdir(parents=True, exist_ok=True)  # after the marker, by which the folder is ours
@@ -191,27 +189,12 @@ def _write_blob(blobs: Path, digest: Digest, chunks: Iterable[bytes]) -> Path:
 
 def _write(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file that appears under its name with all its bytes or not at all."""
-    file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=UNFINISHED, delete=False)  # noqa: SIM115 - closed below
-    try:
-        with file:
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        Path(file.name).replace(path)
-    finally:
-        Path(file.name).unlink(missing_ok=True)
+    with temporary(path.parent, prefix=UNFINISHED) as file:
+        for chunk in chunks:
+            file.write(chunk)
+        publish(file, path, mode=0o644)
 
 
 def _chunks(path: Path, file: IO[bytes]) -> Iterator[bytes]:
-    with _storage_errors(path, "read a blob"):
-        yield from iter(lambda: file.read(CHUNK_BYTES), b"")
-
-
-@contextmanager
-def _storage_errors(path: Path, action: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(str(path), action=action, reason=str(error)) from error
+    with storage_errors(str(path), "read a blob"):
+        yield from chunks_of(file)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from builder.digest import Hasher
+from builder.edges.disk import chunks_of
 from builder.lock import ModelFile
 from builder.problems import Problem
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from builder.lines import Loc
     from builder.parts import Parts
-
-CHUNK_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class _Reader:
         hasher = Hasher()
         try:
             with (self._folder / path).open("rb") as stream:
-                while chunk := stream.read(CHUNK_BYTES):
+                for chunk in chunks_of(stream):
                     hasher.update(chunk)
         except OSError as error:
             raise _UnusableError(_reason(error)) from error

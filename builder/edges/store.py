@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from contextlib import ExitStack, contextmanager
+from typing import IO, TYPE_CHECKING
 
 from builder.digest import Hasher, digest_bytes, hex_of
-from builder.oci.errors import DamagedBlobError, DigestMismatchError, MissingBlobError, StorageError
+from builder.edges.disk import chunks_of, publish, storage_errors, temporary
+from builder.oci.errors import DamagedBlobError, DigestMismatchError, MissingBlobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from builder.digest import Digest
     from builder.oci.model import Descriptor
-
-CHUNK_BYTES: Final = 2**20
 
 
 class BlobStore:
@@ -60,7 +58,7 @@ class BlobStore:
         """The bytes in chunks of at most 1 MiB; after the last, checked as in `read`."""
         hasher = Hasher()
         with self._opened(digest) as file:
-            yield from hasher.tee(iter(lambda: file.read(CHUNK_BYTES), b""))
+            yield from hasher.tee(chunks_of(file))
         if hasher.digest() != digest:
             raise self._damaged(digest, hasher.digest())
 
@@ -75,7 +73,11 @@ class BlobStore:
         A damaged blob that is here already is replaced.
         An error of the chunks' own passes through and keeps nothing either.
         """
-        with self._temporary() as file:
+        with ExitStack() as stack:
+            with self._storage_errors("make a temporary file"):
+                folder = self._root / "tmp"
+                folder.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(temporary(folder))
             hasher = Hasher()
             for chunk in hasher.tee(chunks):
                 with self._storage_errors("write a blob"):
@@ -85,29 +87,10 @@ class BlobStore:
                 raise DigestMismatchError(str(self._root), expected=expected, found=digest)
             if not self.is_sound(digest):
                 with self._storage_errors("keep a blob"):
-                    self._publish(file, self.path(digest))
+                    path = self.path(digest)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    publish(file, path, mode=0o444)
         return digest
-
-    @contextmanager
-    def _temporary(self) -> Iterator[IO[bytes]]:
-        """A file that is gone afterwards, unless it was published under another name."""
-        with self._storage_errors("make a temporary file"):
-            directory = self._root / "tmp"
-            directory.mkdir(parents=True, exist_ok=True)
-            file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # noqa: SIM115 - closed below
-        try:
-            yield file
-        finally:
-            with suppress(OSError):  # bytes that could not be written were told of already
-                file.close()
-            Path(file.name).unlink(missing_ok=True)
-
-    def _publish(self, file: IO[bytes], path: Path) -> None:
-        file.flush()
-        os.fchmod(file.fileno(), 0o444)
-        os.fsync(file.fileno())
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Path(file.name).replace(path)
 
     @contextmanager
     def _opened(self, digest: Digest) -> Iterator[IO[bytes]]:
@@ -119,12 +102,8 @@ class BlobStore:
             with file:
                 yield file
 
-    @contextmanager
-    def _storage_errors(self, action: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise StorageError(str(self._root), action=action, reason=str(error)) from error
+    def _storage_errors(self, action: str) -> AbstractContextManager[None]:
+        return storage_errors(str(self._root), action)
 
     def _damaged(self, digest: Digest, found: Digest) -> DamagedBlobError:
         return DamagedBlobError(str(self.path(digest)), expected=digest, found=found)
