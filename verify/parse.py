@@ -34,7 +34,6 @@ class ContainerFacts:
     name: str
     engine_id: str
     running: bool
-    started_at: str
     labels: Mapping[str, str]
     privileged: bool
     restart_policy: str
@@ -122,7 +121,6 @@ def _container(item: Mapping[str, Any]) -> ContainerFacts:
         name=str(item["Name"]).removeprefix("/"),
         engine_id=str(item["Image"]),
         running=item["State"]["Running"] is True,
-        started_at=str(item["State"]["StartedAt"]),
         labels={str(key): str(value) for key, value in (config["Labels"] or {}).items()},
         privileged=host["Privileged"] is not False,
         restart_policy=str(host["RestartPolicy"]["Name"]) or "no",

@@ -52,7 +52,6 @@ class Connection:
 
     local: IPv4Address
     remote: IPv4Address
-    remote_port: int
     inode: int
 
 
@@ -130,24 +129,25 @@ def parse_tcp(text: str) -> tuple[Connection, ...]:
     for line in text.splitlines()[1:]:
         fields = line.split()
         try:
-            local, remote, state, inode = fields[1], fields[2], fields[3], int(fields[9])
-            ends = _endpoint(local)[0], *_endpoint(remote)
+            local, remote = _address(fields[1]), _address(fields[2])
+            state, inode = fields[3], int(fields[9])
         except (IndexError, ValueError) as error:
             raise UnreadableFactError(
                 source="/proc/net/tcp", expected="the kernel's columns", text=line
             ) from error
-        if state == _ESTABLISHED and ends[0] is not None and ends[1] is not None:
-            found.append(Connection(ends[0], ends[1], ends[2], inode))
+        if state == _ESTABLISHED and local is not None and remote is not None:
+            found.append(Connection(local, remote, inode))
     return tuple(found)
 
 
-def _endpoint(text: str) -> tuple[IPv4Address | None, int]:
-    address, port = text.split(":")
+def _address(endpoint: str) -> IPv4Address | None:
+    """The IPv4 address of `0100007F:1F90`; None for one that is IPv6 alone."""
+    address, _, _ = endpoint.partition(":")
     raw = bytes.fromhex(address)
     network_order = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
     if len(address) == _V4_HEX_DIGITS:
-        return IPv4Address(network_order), int(port, 16)
-    return IPv6Address(network_order).ipv4_mapped, int(port, 16)
+        return IPv4Address(network_order)
+    return IPv6Address(network_order).ipv4_mapped
 
 
 def serve_arguments(args: Sequence[str]) -> tuple[str, ...] | None:

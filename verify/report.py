@@ -1,4 +1,4 @@
-"""The report of a verification: what was proved of which lock, as text and as canonical JSON.
+"""The report of a verification: what was proved of which lock, as text and as JSON.
 
 It has no clock and no durations, so equal facts give equal bytes.
 """
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from builder.digest import canonical_json
 from builder.errors import Message
 from verify.errors import UnprovenError
 
@@ -117,7 +116,7 @@ def result_of(
         return CheckResult(check, Outcome.FAILED, verdict.evidence, messages=messages)
     if verdict.not_shown:
         return CheckResult(check, Outcome.NOT_APPLICABLE, verdict.evidence, verdict.not_shown)
-    if not verdict.evidence:
+    if not verdict.holds:
         return result_of(check, None, (_broken(check, "the check looked at nothing"),))
     return CheckResult(check, Outcome.PASSED, verdict.evidence)
 
@@ -217,10 +216,6 @@ class Report:
             "counts": {outcome.value: self.count(outcome) for outcome in Outcome},
             "checks": [check.as_json() for check in self.checks],
         }
-
-    def json_bytes(self) -> bytes:
-        """The report as canonical JSON with a newline at the end."""
-        return canonical_json(self.as_json()) + b"\n"
 
 
 def _claim_lines(results: Sequence[CheckResult], *, colour: bool) -> Iterator[str]:

@@ -30,7 +30,6 @@ class Traffic:
     rdma_sent: int
     rdma_received: int
     netdev_sent: int
-    netdev_received: int
 
 
 def nccl_transport(log: NcclLog) -> Verdict:
@@ -136,16 +135,15 @@ def traffic_of(port: ExpectedPort, before: Mapping[str, int], after: Mapping[str
     """The traffic of one half between two readings of `counter_paths`."""
     grown = [after.get(path, 0) - before.get(path, 0) for path in counter_paths(port)]
     unit = PORT_COUNTER_UNIT_BYTES
-    return Traffic(grown[0] * unit, grown[1] * unit, grown[2], grown[3])
+    return Traffic(grown[0] * unit, grown[1] * unit, grown[2])
 
 
-def counter_paths(port: ExpectedPort) -> tuple[str, str, str, str]:
-    """The counters of one half: RDMA sent and received, netdev sent and received."""
+def counter_paths(port: ExpectedPort) -> tuple[str, str, str]:
+    """The counters of one half: RDMA sent and received, netdev sent."""
     rdma = f"/sys/class/infiniband/{port.hca}/ports/1/counters"
     netdev = f"/sys/class/net/{port.netdev}/statistics"
     return (
         f"{rdma}/port_xmit_data",
         f"{rdma}/port_rcv_data",
         f"{netdev}/tx_bytes",
-        f"{netdev}/rx_bytes",
     )

@@ -46,7 +46,7 @@ def test_a_log_without_nccl_is_not_applicable_and_never_passed() -> None:
 
 
 def connected(local: str, remote: str) -> Inside:
-    link = Connection(IPv4Address(local), IPv4Address(remote), 29501, 7)
+    link = Connection(IPv4Address(local), IPv4Address(remote), 7)
     return replace(samples.inside(1), connections=(link,))
 
 
@@ -78,7 +78,7 @@ def test_no_connection_is_found() -> None:
 
 def test_a_device_must_carry_both_ways() -> None:
     def holds(sent: int, received: int) -> bool:
-        return judge.rdma_carries(PORT, Traffic(sent, received, 0, 0), uses_rdma=True).holds
+        return judge.rdma_carries(PORT, Traffic(sent, received, 0), uses_rdma=True).holds
 
     assert holds(4, 4)
     assert not holds(0, 4)
@@ -86,7 +86,7 @@ def test_a_device_must_carry_both_ways() -> None:
 
 
 def test_ranks_without_rdma_devices_show_no_rdma() -> None:
-    verdict = judge.rdma_carries(PORT, Traffic(0, 0, 9, 9), uses_rdma=False)
+    verdict = judge.rdma_carries(PORT, Traffic(0, 0, 9), uses_rdma=False)
     assert verdict.not_shown
     assert not verdict.findings
 
@@ -94,12 +94,12 @@ def test_ranks_without_rdma_devices_show_no_rdma() -> None:
 def test_rdma_counters_are_in_units_of_four_bytes_and_netdev_counters_are_not() -> None:
     paths = judge.counter_paths(PORT)
     before = dict.fromkeys(paths, 100)
-    after = dict(zip(paths, (110, 120, 130, 140), strict=True))
-    assert judge.traffic_of(PORT, before, after) == Traffic(40, 80, 30, 40)
+    after = dict(zip(paths, (110, 120, 130), strict=True))
+    assert judge.traffic_of(PORT, before, after) == Traffic(40, 80, 30)
 
 
 def test_counters_that_are_missing_moved_nothing() -> None:
-    assert judge.traffic_of(PORT, {}, {}) == Traffic(0, 0, 0, 0)
+    assert judge.traffic_of(PORT, {}, {}) == Traffic(0, 0, 0)
 
 
 def test_all_reduces_grow_with_tokens_and_are_shared_by_stages() -> None:
@@ -110,13 +110,13 @@ def test_all_reduces_grow_with_tokens_and_are_shared_by_stages() -> None:
 
 
 def test_the_bytes_of_all_halves_count_whether_by_rdma_or_tcp() -> None:
-    traffic = {"a": Traffic(300, 0, 100, 0), "b": Traffic(500, 0, 100, 0)}
+    traffic = {"a": Traffic(300, 0, 100), "b": Traffic(500, 0, 100)}
     assert judge.all_reduces_cross(traffic, 1000).holds
     assert judge.all_reduces_cross(traffic, 1001).findings
 
 
 def test_a_server_that_sends_nothing_is_found() -> None:
-    idle = {"a": Traffic(0, 0, 70, 70)}
+    idle = {"a": Traffic(0, 0, 70)}
     (finding,) = judge.all_reduces_cross(idle, 18_000_000).findings
     assert finding.found == "70 bytes"
 

@@ -63,7 +63,7 @@ def test_only_established_connections_are_found() -> None:
         ]
     )
     here, there = IPv4Address("192.168.200.11"), IPv4Address("192.168.200.12")
-    assert parse_tcp(text) == (Connection(here, there, 50000, 77),)
+    assert parse_tcp(text) == (Connection(here, there, 77),)
 
 
 def test_ipv4_over_an_ipv6_socket_is_found_and_plain_ipv6_is_not() -> None:

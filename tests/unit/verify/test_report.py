@@ -140,9 +140,9 @@ def test_colour_is_added_only_on_demand() -> None:
     assert "\x1b[32mok" in report(PASSED).text(colour=True)
 
 
-def test_json_is_canonical_and_complete() -> None:
-    data = report(PASSED, FAILED).json_bytes()
-    assert data == report(PASSED, FAILED).json_bytes()
+def test_json_is_complete_and_the_same_for_equal_facts() -> None:
+    data = json.dumps(report(PASSED, FAILED).as_json())
+    assert data == json.dumps(report(PASSED, FAILED).as_json())
     value = json.loads(data)
     assert value["lock_digest"] == LOCK
     assert value["passed"] is False
