@@ -244,10 +244,6 @@ def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Prog
     _require_same(loaded, lock, _resolved(loaded, progress))
 
 
-def _require_same(loaded: LoadedManifest, lock: Lock, built: Lock) -> None:
-    changes = _differences(lock, built)
-    if changes:
-        raise OutputsDifferError(str(loaded.lock_path), changes)
 def _assembled(loaded: LoadedManifest, lock: Lock, store: BlobStore) -> AssembledImage:
     """The image, once everything that the lock says of it is known to be right."""
     image = as_stored(lock.image, store)
@@ -258,6 +254,10 @@ def _assembled(loaded: LoadedManifest, lock: Lock, store: BlobStore) -> Assemble
     return assembled
 
 
+def _require_same(loaded: LoadedManifest, lock: Lock, built: Lock) -> None:
+    changes = _differences(lock, built)
+    if changes:
+        raise OutputsDifferError(str(loaded.lock_path), changes)
 
 
 def _differences(before: Lock, after: Lock) -> tuple[Difference, ...]:
