@@ -45,8 +45,8 @@ class LoadedManifest:
 
     @property
     def lock_path(self) -> Path:
-        """The lock that belongs to the manifest; it need not exist."""
-        return self.folder / "lockfile.json"
+        """As lock_beside."""
+        return lock_beside(self.path)
 
     @property
     def cluster_digest(self) -> Digest:
@@ -56,6 +56,11 @@ class LoadedManifest:
     def place(self, location: str) -> str:
         """A location such as `nodes[1].fabric` with file and line, as errors begin."""
         return place_text(self.name, self.lines, loc_of(location))
+
+
+def lock_beside(manifest_path: Path) -> Path:
+    """The lock that belongs to a manifest; it need not exist."""
+    return manifest_path.with_name("lockfile.json")
 
 
 def place_text(name: str, lines: Mapping[Loc, int], loc: Loc) -> str:

@@ -14,7 +14,7 @@ from builder.errors import LockError
 from builder.hybrid import Wanted
 from builder.lock import Formats, all_digests
 from builder.lock_errors import LockVersionError
-from builder.lockfile import differences, lock_digest, lock_text, staleness
+from builder.lockfile import differences, staleness
 from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.errors import DigestMismatchError
 from builder.oci.reference import ImageReference
@@ -35,7 +35,7 @@ from builder.schema import FILE_NAME, schema_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from builder.edges.files import LoadedManifest
+    from builder.loaded import LoadedManifest
     from builder.lock import Lock
     from builder.lockfile import Difference
     from builder.manifest import Source
@@ -89,7 +89,7 @@ def build(
     built = Built(
         loaded=loaded,
         lock=wanted,
-        lock_digest=lock_digest(lock_text(wanted)),
+        lock_digest=report.digest,
         image=assembled.image,
         store=store,
         base=FolderSources(loaded.folder).open(
@@ -202,11 +202,11 @@ def _locked_anew(loaded: LoadedManifest, progress: Progress) -> LockReport:
     new = _resolved(loaded, progress)
     if old is None:
         write_lock(loaded.lock_path, new)
-        return LockReport(path=loaded.lock_path, lock=new, new=True, changes=())
+        return LockReport(loaded=loaded, lock=new, new=True, changes=())
     changes = _differences(old, new)
     if changes:
         write_lock(loaded.lock_path, new)
-    return LockReport(path=loaded.lock_path, lock=new, new=False, changes=changes)
+    return LockReport(loaded=loaded, lock=new, new=False, changes=changes)
 
 
 def _old_lock(loaded: LoadedManifest) -> Lock | None:
@@ -229,7 +229,7 @@ def _current(loaded: LoadedManifest) -> LockReport:
     changes = staleness(found, loaded) or _differences(found, as_asked(found, wanted_of(loaded)))
     if changes:
         raise StaleLockError(str(path), changes)
-    return LockReport(path=path, lock=found, new=False, changes=())
+    return LockReport(loaded=loaded, lock=found, new=False, changes=())
 
 
 def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Progress) -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from builder.digest import Digest, JsonValue
-    from builder.edges.files import LoadedManifest
     from builder.edges.store import BlobStore
+    from builder.loaded import LoadedManifest
     from builder.lock import Lock
     from builder.lockfile import Difference
     from builder.oci.model import Descriptor, Image
@@ -28,10 +28,20 @@ class LockReport:
     `new` means that there was none that could be read.
     """
 
-    path: Path
+    loaded: LoadedManifest
     lock: Lock
     new: bool
     changes: tuple[Difference, ...]
+
+    @property
+    def path(self) -> Path:
+        """The lock's file."""
+        return self.loaded.lock_path
+
+    @property
+    def digest(self) -> Digest:
+        """The digest of the lock's bytes."""
+        return lock_digest(lock_text(self.lock))
 
     @property
     def written(self) -> bool:
@@ -50,7 +60,7 @@ class LockReport:
         """The outcome as a JSON object."""
         return {
             "written": self.written,
-            "lock_digest": lock_digest(lock_text(self.lock)),
+            "lock_digest": self.digest,
             "manifest_digest": self.lock.outputs.manifest_digest,
             "config_digest": self.lock.outputs.config_digest,
             "changes": [change.as_json() for change in self.changes],

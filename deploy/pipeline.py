@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from builder.edges.files import LoadedManifest
+    from builder.loaded import LoadedManifest
     from builder.manifest import Node
     from builder.progress import Progress
     from builder.reports import Built

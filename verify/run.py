@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from builder.edges.files import ssh_config_of
 from builder.pipeline import check_lock
-from verify.edges.inputs import read_inputs
 from verify.edges.process import Ended, run_pytest
 from verify.errors import BrokenRunError, NodesNotReadyError, NothingSelectedError
 from verify.events import Told
@@ -43,20 +42,19 @@ def run_checks(
     NodeError if a node or its engine cannot be reached (nothing is reported then), and
     ChecksFailedError if nothing was selected or pytest itself broke.
     """
-    check_lock(manifest_path)
-    inputs = read_inputs(manifest_path)
-    ssh_config_of(inputs.loaded)  # one error about the file, instead of one from every node's ssh
+    current = check_lock(manifest_path)
+    ssh_config_of(current.loaded)  # one error about the file, instead of one from every node's ssh
     told = Told()
     listener = _Listener(told, progress)
     progress.stage("reach the nodes")
     ended = run_pytest(manifest_path, only=only, junit_path=junit_path, hear=listener.hear)
     if told.unready:
         raise NodesNotReadyError(told.unready)
-    require_whole(told, ended, only, inputs.lock_digest)
+    require_whole(told, ended, only, current.digest)
     return Report(
-        cluster=inputs.manifest.name,
-        lock_digest=inputs.lock_digest,
-        nodes=tuple(node.name for node in inputs.manifest.nodes),
+        cluster=current.lock.name,
+        lock_digest=current.digest,
+        nodes=tuple(node.name for node in current.lock.nodes),
         checks=told.ended(),
         only=only,
     )

@@ -30,10 +30,10 @@ from builder.manifest_errors import (
 )
 
 if TYPE_CHECKING:
+    from builder.check import Checked
     from builder.lines import Loc
     from builder.lock import Lock
-
-__all__ = ["LoadedManifest", "read_lock", "read_manifest", "ssh_config_of", "write_lock"]
+    from builder.manifest import ClusterManifest
 
 
 def read_manifest(path: Path) -> LoadedManifest:
@@ -42,11 +42,7 @@ def read_manifest(path: Path) -> LoadedManifest:
     Raises ManifestError: for a file that is not readable TOML its first mistake, else every problem
     of every field, rule and file at once.
     """
-    text = _text(path)
-    document, lines = _parsed(str(path), text)
-    if not document:
-        raise EmptyManifestError(str(path))
-    checked = check_document(document)
+    checked, lines = _checked(path)
     local = read_local_files(path.parent, checked.parts)
     problems = checked.problems + local.problems
     if problems or checked.manifest is None:
@@ -58,6 +54,25 @@ def read_manifest(path: Path) -> LoadedManifest:
         own_files=local.own_files,
         model_files=local.model_files,
     )
+
+
+def read_values(path: Path) -> ClusterManifest:
+    """The values of the manifest at a path; the files beside it, a whole model, are not read.
+
+    Raises ManifestError.
+    """
+    checked, lines = _checked(path)
+    if checked.problems or checked.manifest is None:
+        raise InvalidManifestError(str(path), lines, checked.problems)
+    return checked.manifest
+
+
+def _checked(path: Path) -> tuple[Checked, dict[Loc, int]]:
+    """The manifest or its problems, and the line of each of its values."""
+    document, lines = _parsed(str(path), _text(path))
+    if not document:
+        raise EmptyManifestError(str(path))
+    return check_document(document), lines
 
 
 def ssh_config_of(loaded: LoadedManifest) -> Path | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder.digest import digest_bytes
-from builder.edges.files import read_manifest
+from builder.edges.files import read_manifest, read_values
+from builder.errors import ManifestError
 from builder.lock import ModelFile
 
 if TYPE_CHECKING:
@@ -36,6 +37,25 @@ def test_own_files_and_model_files_are_known_by_size_and_digest(
         ModelFile(path="config.json", size_bytes=3, digest=digest_bytes(b"{}\n")),
         ModelFile(path="sub/b.bin", size_bytes=3_000_000, digest=digest_bytes(b"\0" * 3_000_000)),
     )
+
+
+def test_values_alone_are_read_without_any_file_beside_the_manifest(
+    folder: Folder, good_text: str
+) -> None:
+    manifest = folder.read(good_text).manifest
+    (folder.path / "model/config.json").unlink()
+
+    assert read_values(folder.path / "cluster.toml") == manifest
+    with pytest.raises(ManifestError):
+        read_manifest(folder.path / "cluster.toml")
+
+
+def test_values_alone_are_checked_as_ever(folder: Folder) -> None:
+    (folder.path / "cluster.toml").write_text(
+        folder.changed(("tensor_parallel = 2", "tensor_parallel = 0"))
+    )
+    with pytest.raises(ManifestError, match="from 1 on"):
+        read_values(folder.path / "cluster.toml")
 
 
 def test_a_model_of_the_hub_has_no_files_here(folder: Folder) -> None:
