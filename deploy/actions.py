@@ -223,13 +223,15 @@ class Plan:
 
     `generation` is the one that serves afterwards. If the plan fails before it is confirmed, the
     containers of `discard` are removed and those of `restore` have to run, as (node, container
-    name), head first; what the plan itself created is removed anyway.
+    name), head first; what the plan itself created is removed anyway. `restarts` says that some of
+    `restore` do not run now, so that they are started even when the plan stopped nothing.
     """
 
     generation: int
     steps: tuple[Step, ...]
     restore: tuple[tuple[str, str], ...]
     discard: tuple[tuple[str, str], ...] = ()
+    restarts: bool = False
 
     @property
     def actions(self) -> tuple[AnyAction, ...]:

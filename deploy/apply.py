@@ -153,7 +153,8 @@ class _Run:
                 restore = partial(self._nodes[action.node].restore_model, action)
                 undo.task(action.node, f"put the model files back in {action.folder}", restore)
         undo.run()
-        again = any(isinstance(action, StopContainer) for action in self._begun)
+        stopped = any(isinstance(action, StopContainer) for action in self._begun)
+        again = stopped or self._plan.restarts
         serving = self._restore_pair(undo, again=again)
         return Rollback(tuple(undo.done), serving, tuple(undo.failures), started_again=again)
 

@@ -104,7 +104,7 @@ def _keep(
     confirm = Confirm(names[0][0], "it was started and never confirmed", tuple(names))
     return _plan(
         generation,
-        restore=tuple(names) if confirmed else _names(_newest(settled)),
+        restore=serving if confirmed else _newest(settled),
         discard=() if confirmed else tuple(names),
         steps=(
             (Phase.PREPARE, _images(wanted, states)),
@@ -133,8 +133,9 @@ def _replace(
     confirm = Confirm(names[0][0], "a server that has started need not serve", tuple(names))
     return _plan(
         generation,
-        # What an interrupted deploy had stopped deserves to run again no less than what we stop.
-        restore=_names(_newest(settled) if leftovers else running),
+        # What an interrupted deploy had stopped deserves to run again no less than what we stop;
+        # one that was killed while it rolled back has left no trial, and nothing that runs.
+        restore=_newest(settled) if leftovers or not running else running,
         steps=(
             (Phase.CLEAR, _remove(leftovers, "an interrupted deploy left it")),
             (Phase.PREPARE, (*_send(wanted, models), *_images(wanted, states))),
@@ -154,13 +155,14 @@ def _plan(
     generation: int,
     *,
     steps: Iterable[tuple[Phase, Iterable[AnyAction]]],
-    restore: tuple[tuple[str, str], ...],
+    restore: Sequence[_Placed],
     discard: tuple[tuple[str, str], ...] = (),
 ) -> Plan:
     """A plan without its empty steps."""
     filled = ((phase, tuple(actions)) for phase, actions in steps)
     kept = tuple(Step(phase, actions) for phase, actions in filled if actions)
-    return Plan(generation, kept, restore, discard)
+    restarts = not all(item.facts.running for item in restore)
+    return Plan(generation, kept, _names(restore), discard, restarts)
 
 
 def _send(wanted: Wanted, models: Mapping[str, tuple[ModelFile, ...]]) -> Iterator[AnyAction]:

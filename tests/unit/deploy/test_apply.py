@@ -141,6 +141,17 @@ def test_an_old_pair_that_was_never_stopped_is_not_said_to_be_started_again() ->
         run(nodes)
 
 
+def test_an_old_pair_that_was_found_stopped_is_not_said_to_have_kept_running() -> None:
+    nodes = old_pair()
+    for node in nodes.values():
+        down = tuple(replace(facts, running=False) for facts in node.state.containers)
+        node.state = replace(node.state, containers=down)
+    nodes[A].before = fails(CreateContainer, EngineError(A, "create", "no"))
+    with pytest.raises(DeployFailedError, match="the old pair was started again"):
+        run(nodes)
+    assert_as_before(nodes)
+
+
 def test_a_failed_first_deploy_leaves_nothing_and_says_that_nothing_served() -> None:
     nodes = fresh()
     nodes[B].before = fails(StartContainer, EngineError(B, "start", "no"))

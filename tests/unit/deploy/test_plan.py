@@ -219,6 +219,18 @@ def test_half_a_trial_is_cleared_first_and_what_it_had_stopped_is_restored_on_fa
     assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
 
 
+def test_a_pair_that_a_deploy_killed_in_its_rollback_left_stopped_is_restored_on_failure() -> None:
+    stopped = with_containers(
+        serving(GOAL),
+        a=(container(GOAL, 0, running=False),),
+        b=(container(GOAL, 1, running=False),),
+    )
+    plan = make_plan(wanted(image="new"), stopped)
+    assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+    assert plan.restarts
+    assert not make_plan(wanted(image="new"), serving(GOAL)).restarts
+
+
 def test_leftovers_beside_a_serving_pair_are_only_removed() -> None:
     old = container(wanted(image="old"), 0, 1, running=False)
     states = with_containers(serving(GOAL, 2), a=(old, container(GOAL, 0, 2)))
