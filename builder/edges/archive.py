@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Final
 from builder.digest import Digest, Hasher, canonical_json, digest_bytes
 from builder.edges.archive_file import Part, PlainArchive, plain_file
 from builder.edges.layout import INDEX, MARKER, require_marker, roots_in
-from builder.oci.decompress import compression_of
+from builder.oci.decompress import MAGIC_BYTES, compression_of
 from builder.oci.documents import SavedDocument, json_value, parse_document
-from builder.oci.errors import DigestMismatchError, MissingBlobError, TruncatedBlobError
+from builder.oci.errors import (
+    DigestMismatchError,
+    MissingBlobError,
+    TruncatedBlobError,
+    UnsupportedCompressionError,
+)
 from builder.oci.image_errors import LayerCountError
 from builder.oci.model import (
     OCI_CONFIG,
@@ -209,8 +214,10 @@ def _config(tar: PlainArchive, name: str) -> bytes:
 
 def _layer(tar: PlainArchive, part: Part, diff_id: Digest) -> Descriptor:
     """A layer as the manifest names it; of a compressed one the stored bytes are hashed."""
-    start = next(tar.chunks(Part(part.offset, min(part.size_bytes, 4))), b"")
+    start = next(tar.chunks(Part(part.offset, min(part.size_bytes, MAGIC_BYTES))), b"")
     compression = compression_of(start)
+    if compression not in _LAYER_TYPES:
+        raise UnsupportedCompressionError(diff_id, found=compression)
     digest = diff_id
     if compression:
         hasher = Hasher()

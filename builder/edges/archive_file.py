@@ -15,6 +15,7 @@ from builder.edges.archive_errors import (
 )
 from builder.oci import untar
 from builder.oci.decompress import (
+    MAGIC_BYTES,
     DecompressError,
     UnknownCompressionError,
     compression_of,
@@ -146,7 +147,7 @@ def plain_file(path: Path, spool: Path, place: str) -> IO[bytes]:
     except OSError as error:
         raise _unreadable(place, error) from error
     try:
-        if not compression_of(os.pread(file.fileno(), 4, 0)):
+        if not compression_of(os.pread(file.fileno(), MAGIC_BYTES, 0)):
             return file
         with file:
             return _decompressed_file(file, spool, place)
@@ -164,9 +165,13 @@ def _decompressed_file(file: IO[bytes], spool: Path, place: str) -> IO[bytes]:
         for chunk in decompressed(iter(lambda: file.read(CHUNK_BYTES), b"")):
             _write(plain, chunk, spool)
         _write(plain, b"", spool)
-    except (DecompressError, UnknownCompressionError) as error:
+    except DecompressError as error:
         plain.close()
-        raise DamagedArchiveError(place, entry="", reason=str(error)) from error
+        raise DamagedArchiveError(place, entry="", reason=error.reason) from error
+    except UnknownCompressionError as error:
+        plain.close()
+        reason = f"compressed with {error.name}"
+        raise DamagedArchiveError(place, entry="", reason=reason) from error
     except BaseException:
         plain.close()
         raise

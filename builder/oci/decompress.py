@@ -5,6 +5,8 @@ Reading may use any library, since it cannot change a digest; only writing may n
 
 from __future__ import annotations
 
+import re
+import sys
 import zlib
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +17,16 @@ GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 """With the method, always deflate: a plain tar may begin with a path of the first two bytes."""
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
+MAGIC_BYTES: Final = 10
+"""As many first bytes tell every compression."""
+
+_MAGICS: Final = (
+    ("gzip", re.compile(re.escape(GZIP_MAGIC))),
+    # also a frame to be skipped, of any of its sixteen numbers: some writers begin with one
+    ("zstd", re.compile(re.escape(ZSTD_MAGIC) + rb"|[\x50-\x5f]\x2a\x4d\x18")),
+    ("xz", re.compile(rb"\xfd7zXZ\x00")),
+    ("bzip2", re.compile(rb"BZh[1-9]1AY&SY")),
+)
 _PIECE_BYTES = 64 * 2**10
 _OUTPUT_BYTES = 2**20
 _GZIP_WBITS = 31
@@ -37,29 +49,31 @@ class UnknownCompressionError(ValueError):
 
 
 def compression_of(start: bytes) -> str:
-    """`gzip`, `zstd` or nothing, by the first bytes."""
-    if start.startswith(GZIP_MAGIC):
-        return "gzip"
-    return "zstd" if start.startswith(ZSTD_MAGIC) else ""
+    """`gzip`, `zstd`, `xz`, `bzip2` or nothing, by the first MAGIC_BYTES bytes."""
+    return next((name for name, magic in _MAGICS if magic.match(start)), "")
 
 
 def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The plain bytes, in chunks of at most 1 MiB or the size that they come in.
 
-    Reads gzip of one or more members, and plain bytes. Raises DecompressError, or
-    UnknownCompressionError.
+    Reads gzip of one or more members, zstd of one or more frames, and plain bytes. Memory is
+    bounded, whatever a frame asks for: 128 MiB, the window up to which every zstd reads.
+    Raises DecompressError, or UnknownCompressionError.
     """
     source = iter(chunks)
     start = b""
-    while len(start) < len(ZSTD_MAGIC) and (chunk := next(source, None)) is not None:
+    while len(start) < MAGIC_BYTES and (chunk := next(source, None)) is not None:
         start += chunk
-    compression = compression_of(start)
-    if compression == "zstd":
-        raise UnknownCompressionError("zstd")  # noqa: EM101 - a name, not a message
-    if compression == "gzip":
-        yield from _gunzip(_joined(start, source))
-    else:
-        yield from _joined(start, source)
+    stored = _joined(start, source)
+    match compression_of(start):
+        case "":
+            yield from stored
+        case "gzip":
+            yield from _gunzip(stored)
+        case "zstd":
+            yield from _unzstd(stored)
+        case name:
+            raise UnknownCompressionError(name)
 
 
 def _joined(start: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
@@ -89,6 +103,29 @@ def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
             data = member.unused_data if member.eof else member.unconsumed_tail
     if not between_members:
         raise DecompressError("gzip: data end too early")  # noqa: EM101, TRY003
+
+
+def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415 - most images need none
+    else:
+        from backports import zstd  # noqa: PLC0415
+
+    frame = zstd.ZstdDecompressor()
+    for piece in _pieces(chunks):
+        data = piece
+        while data or not (frame.eof or frame.needs_input):
+            if frame.eof:
+                frame = zstd.ZstdDecompressor()
+            try:
+                plain = frame.decompress(data, _OUTPUT_BYTES)
+            except zstd.ZstdError as error:
+                raise DecompressError(f"zstd: {error}") from error  # noqa: EM102, TRY003
+            if plain:
+                yield plain
+            data = frame.unused_data if frame.eof else b""
+    if not frame.eof:
+        raise DecompressError("zstd: data end too early")  # noqa: EM101, TRY003
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:

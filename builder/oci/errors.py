@@ -160,7 +160,7 @@ class MalformedLayerError(LayerError):
             Message(
                 place=f"{self.place}, at {self.entry!r}" if self.entry else self.place,
                 what=f"the layer cannot be read: {self.reason}",
-                expected="a tar archive, plain or gzip",
+                expected="a tar archive, plain or compressed with gzip or zstd",
                 remedy=_PIN_ANOTHER,
             ),
         )
@@ -201,7 +201,7 @@ class UnsupportedCompressionError(LayerError):
             Message(
                 place=self.place,
                 what="the layer's compression is not supported",
-                expected="plain tar or gzip",
+                expected="plain tar, gzip or zstd",
                 found=self.found,
                 remedy="copy the image with gzip layers: "
                 "skopeo copy --dest-compress-format gzip SOURCE oci:DIR",

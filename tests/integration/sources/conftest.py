@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.debian_registry import debian_registry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from builder.digest import Digest
     from builder.lock import Lock
     from builder.oci.model import Image, Platform
     from tests.debian_registry import DebianRegistry
@@ -40,6 +42,13 @@ class LabProject:
         text = self.file.read_text()
         assert text.count(old) == 1, f"{text.count(old)} times {old!r}"
         self.file.write_text(text.replace(old, new))
+
+    def repin(self, source: str, digest: Digest) -> None:
+        """Another digest behind a source."""
+        old = rf'(source = "{re.escape(source)}"\ndigest = ")sha256:[0-9a-f]{{64}}'
+        text, changed = re.subn(old, rf"\g<1>{digest}", self.file.read_text())
+        assert changed == 1
+        self.file.write_text(text)
 
     def lock(self) -> Lock:
         return pipeline.lock(self.file, Silent()).lock

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +21,12 @@ from builder.edges.archive_errors import (
     MissingArchiveError,
 )
 from builder.errors import BuildError
-from builder.oci.errors import DigestMismatchError, MissingBlobError, StorageError
+from builder.oci.errors import (
+    DigestMismatchError,
+    MissingBlobError,
+    StorageError,
+    UnsupportedCompressionError,
+)
 from builder.oci.image_errors import (
     AmbiguousRootError,
     InvalidImageError,
@@ -39,6 +46,7 @@ from tests.unit.oci.archives import (
     tar_of,
 )
 from tests.unit.oci.image_archives import layout_members, saved_members
+from tests.unit.oci.zstandard import zstandard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +83,7 @@ KINDS: dict[str, Callable[[Published], list[tuple[tarfile.TarInfo, bytes]]]] = {
 WRAPPED: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
     "gzip": gzip.compress,
+    "zstd": zstandard,
     "gzip of two members": lambda data: gzip.compress(data[:9000]) + gzip.compress(data[9000:]),
 }
 
@@ -246,6 +255,24 @@ def test_a_cut_archive_is_told(tmp_path: Path, size_bytes: int) -> None:
 
     assert isinstance(error, DamagedArchiveError)
     assert "the archive ends too early" in str(error)
+
+
+@pytest.mark.parametrize(("compress", "name"), [(lzma.compress, "xz"), (bz2.compress, "bzip2")])
+def test_an_archive_of_another_compression_is_told_by_its_name(
+    tmp_path: Path, compress: Callable[[bytes], bytes], name: str
+) -> None:
+    error = error_of(tmp_path, compress(tar_of(*layout_members(published()))))
+
+    assert isinstance(error, DamagedArchiveError)
+    assert f"found:    compressed with {name}\n" in str(error)
+
+
+def test_a_layer_of_another_compression_is_told_by_its_name(tmp_path: Path) -> None:
+    members = saved_members(published(), layers=[lzma.compress(LAYER)])
+
+    with pytest.raises(UnsupportedCompressionError) as caught:
+        source_of(tmp_path, tar_of(*members)).roots()
+    assert (caught.value.digest, caught.value.found) == (digest_bytes(LAYER), "xz")
 
 
 def test_a_cut_gzip_is_told_and_leaves_nothing(tmp_path: Path) -> None:

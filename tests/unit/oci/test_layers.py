@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import tarfile
 import tracemalloc
 from itertools import islice, pairwise
@@ -39,7 +41,7 @@ from tests.unit.oci.archives import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from builder.oci.layers import LayerListing
 
@@ -181,11 +183,14 @@ def test_the_diff_id_is_checked() -> None:
     assert caught.value.found == digest_bytes(SOME)
 
 
-def test_zstd_is_refused_by_name() -> None:
+@pytest.mark.parametrize(("compress", "name"), [(lzma.compress, "xz"), (bz2.compress, "bzip2")])
+def test_other_compressions_are_refused_by_name(
+    compress: Callable[[bytes], bytes], name: str
+) -> None:
     with pytest.raises(UnsupportedCompressionError) as caught:
-        read(b"\x28\xb5\x2f\xfd" + bytes(100))
+        read(compress(SOME))
 
-    assert caught.value.found == "zstd"
+    assert caught.value.found == name
     assert "remedy:" in str(caught.value)
 
 
