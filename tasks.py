@@ -88,7 +88,13 @@ def _say(result: Reportable, *, as_json: bool) -> None:
     if as_json:
         print_json(result.as_json())
     else:
-        print(result.text())
+        _print(result.text())
+
+
+def _print(text: str) -> None:
+    from builder.edges.console import print_result
+
+    print_result(text)
 
 
 def _progress(*, json: bool = False, quiet: bool = False) -> Progress:
@@ -150,7 +156,7 @@ def schema(_ctx: Context, check: bool = False) -> None:
     """Write cluster.schema.json from the manifest's models; editors complete cluster.toml by it."""
     from builder import pipeline
 
-    print(pipeline.schema(ROOT, check=check))
+    _print(pipeline.schema(ROOT, check=check))
 
 
 # --- image to nodes ----------------------------------------------------------------------------
@@ -234,7 +240,7 @@ def verify(
     if json:
         _say(report, as_json=True)
     else:
-        print(report.text(colour=_colour()))
+        _print(report.text(colour=_colour()))
     report.require_passed()
 
 
@@ -271,7 +277,7 @@ def lab_down(_ctx: Context) -> None:
     """End the lab's nodes and remove every trace of them."""
     from deploy.lab.lifecycle import lab_down as down
 
-    print(down(_lab_spec()).text())
+    _print(down(_lab_spec()).text())
 
 
 @task(name="status", help=_help("json"))
@@ -296,8 +302,7 @@ def demo(_ctx: Context, no_install: bool = False) -> None:
     from deploy.lab.requirements import provide
     from verify.run import run_checks
 
-    file, progress = ROOT / FILE, _progress()
-    say = functools.partial(print, flush=True)  # in a pipe, too, before the progress that follows
+    file, progress, say = ROOT / FILE, _progress(), _print
     say("== 1/6 two nodes on this machine (inv lab.up)")
     provide(install=not no_install, announce=progress.note)
     say(up(_lab_spec(), progress).text())

@@ -7,13 +7,15 @@ rich is imported only when bytes are shown on a terminal, and nothing else that 
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import re
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Final, TextIO
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from builder.progress import Progress, Silent
 
@@ -30,8 +32,14 @@ PLAIN_INTERVAL_S: Final = 10.0
 """How often a pipe is told of a transfer that goes on."""
 
 
-def wants_colour(stream: TextIO) -> bool:
+READER_GONE: Final = 141
+"""The exit code when nobody reads standard output any more: a shell's for SIGPIPE."""
+
+
+def wants_colour(stream: TextIO | None) -> bool:
     """Whether colours belong on a stream: a terminal, and NO_COLOR is not set (no-color.org)."""
+    if stream is None:  # what Python makes of a closed one
+        return False
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -40,13 +48,27 @@ def progress_for(*, quiet: bool) -> Progress:
     if quiet:
         return Silent()
     if wants_colour(sys.stderr):
-        return TerminalProgress(sys.stderr)
-    return PlainProgress(sys.stderr)
+        return TerminalProgress(_unfailing(sys.stderr))
+    return PlainProgress(_unfailing(sys.stderr))
+
+
+def print_result(text: str) -> None:
+    """A result on standard output; SystemExit when it cannot be written.
+
+    The work is done by then. A pipe into `head` shows in the exit code alone, a full disk in words.
+    """
+    try:
+        print(_encodable(text, sys.stdout), flush=True)
+    except OSError as error:
+        _discard(sys.stdout)
+        if isinstance(error, BrokenPipeError):
+            sys.exit(READER_GONE)
+        sys.exit(f"error: standard output: the result cannot be written: {error.strerror}")
 
 
 def print_json(value: JsonValue) -> None:
     """A JSON value on standard output, indented, ASCII, with a newline at the end."""
-    print(json.dumps(value, indent=2))
+    print_result(json.dumps(value, indent=2))
 
 
 def print_error(error: SparklockError, *, as_json: bool) -> None:
@@ -56,8 +78,9 @@ def print_error(error: SparklockError, *, as_json: bool) -> None:
         print_json({"error": type(error).__name__, "exit": error.exit_code, "messages": messages})
         return
     mark = "\033[1;31merror:\033[0m" if wants_colour(sys.stderr) else "error:"
+    stream = _unfailing(sys.stderr)
     for message in error.messages:
-        _print(f"{mark} ", message.text(), sys.stderr)
+        _print(f"{mark} ", message.text(), stream)
 
 
 class PlainProgress:
@@ -180,6 +203,55 @@ def printable(text: str) -> str:
 
 def _print(mark: str, text: str, stream: TextIO, *, end: str = "\n") -> None:
     """A text after our own mark; what the stream's encoding lacks is escaped, never an error."""
-    encoding = stream.encoding or "utf-8"
-    safe = printable(text).encode(encoding, "backslashreplace").decode(encoding)
-    print(f"{mark}{safe}", file=stream, end=end, flush=True)
+    print(f"{mark}{_encodable(printable(text), stream)}", file=stream, end=end, flush=True)
+
+
+def _encodable(text: str, stream: TextIO | None) -> str:
+    encoding = (stream and stream.encoding) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+class _Unfailing(io.TextIOBase):
+    """A stream that outlives its reader: what cannot be written any more is dropped.
+
+    A terminal that was closed, a pipe into `head` or a full disk must not end a deployment halfway,
+    still less its rolling back, which tells what it does.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self.encoding = (stream and stream.encoding) or "utf-8"
+
+    def isatty(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        if self._stream is not None:
+            try:
+                self._stream.write(text)
+            except OSError:
+                _discard(self._stream)
+        return len(text)
+
+    def flush(self) -> None:
+        if self._stream is not None:
+            try:
+                self._stream.flush()
+            except OSError:
+                _discard(self._stream)
+
+
+def _unfailing(stream: TextIO | None) -> TextIO:
+    return cast("TextIO", _Unfailing(stream))
+
+
+def _discard(stream: TextIO) -> None:
+    """Lead a stream nowhere, or Python fails once more when it flushes it at the end."""
+    with suppress(io.UnsupportedOperation):  # not a file, but a test's own stream
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)

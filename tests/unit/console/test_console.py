@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +55,73 @@ def test_errors_go_to_standard_error_one_after_the_other(
         "error: lockfile.json:1: wrong\n  found:    x\n  remedy:   inv lock\n"
         "error: node spark-b: log says \\x1b[31mred\\x1b[0m\\u202e\n  remedy:   é\n"
     )
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, f"cannot write {len(text)} characters")
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_progress_whose_terminal_was_closed_goes_on_in_silence(
+    term: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr(sys, "stderr", Gone())
+    progress = console.progress_for(quiet=False)
+    progress.stage("roll back")
+    progress.advance("image", 1, 2)
+    progress.note("started again")
+    progress.advance("image", 2, 2)
+    console.print_error(BrokenError(), as_json=False)
+
+
+def test_a_closed_standard_error_is_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    console.progress_for(quiet=False).stage("look")
+    console.print_error(BrokenError(), as_json=False)
+
+
+RESULT = "from builder.edges.console import print_result; print_result('é' * 100_000)"
+
+
+def test_a_result_that_nobody_reads_to_its_end_is_no_traceback() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", RESULT], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == console.READER_GONE
+
+
+def test_a_result_for_which_there_is_no_room_is_an_error_of_one_line() -> None:
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(
+            [sys.executable, "-c", RESULT], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        b"error: standard output: the result cannot be written: No space left on device\n"
+    )
+
+
+def test_a_result_in_a_narrow_encoding_is_escaped() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RESULT.replace("100_000", "1")],
+        env={"PYTHONIOENCODING": "ascii"},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"\\xe9\n"
 
 
 def test_an_error_on_a_terminal_has_a_coloured_mark_and_no_other_control(
