@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import LockError, Message
-from builder.problems import loc_text, value_text
+from builder.read.problems import loc_text, value_text
 
 if TYPE_CHECKING:
-    from builder.problems import Problem
+    from builder.read.problems import Problem
 
 
 def _again(path: str) -> str:

@@ -20,13 +20,13 @@ from builder.lock_errors import (
     LockNotJsonError,
     LockVersionError,
 )
-from builder.problems import problems_of
+from builder.read.problems import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from builder.digest import Digest, JsonValue
-    from builder.loaded import LoadedManifest
+    from builder.read.loaded import LoadedManifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The models of cluster.toml: the wanted state, as people write it.
 
 Text enters here, so these are pydantic models (frozen, no extra keys, strict). Rules that need more
-than one field stand in builder/rules.py; reading the file in builder/edges/files.py.
+than one field stand in builder/read/rules.py; reading the file in builder/edges/files.py.
 """
 
 from __future__ import annotations

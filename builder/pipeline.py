@@ -35,12 +35,12 @@ from builder.schema import FILE_NAME, schema_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from builder.loaded import LoadedManifest
     from builder.lock import Lock
     from builder.lockfile import Difference
     from builder.manifest import Source
     from builder.oci.assemble import AssembledImage
     from builder.progress import Progress
+    from builder.read.loaded import LoadedManifest
     from builder.sources import ImageSource
 
 STORE: Final = ".sparklock/store"

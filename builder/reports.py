@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest, JsonValue
     from builder.edges.store import BlobStore
-    from builder.loaded import LoadedManifest
     from builder.lock import Lock
     from builder.lockfile import Difference
     from builder.oci.model import Descriptor, Image
+    from builder.read.loaded import LoadedManifest
     from builder.sources import ImageSource
 
 

@@ -18,12 +18,12 @@ from builder.lock import (
     OutputLayer,
     Outputs,
 )
-from builder.manifest_errors import UnpinnedSourceError
 from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
 from builder.oci.tar import LAYER_FORMAT
 from builder.oci.whiteout import read_tree
+from builder.read.errors import UnpinnedSourceError
 
 if TYPE_CHECKING:
     from builder.manifest import ClusterManifest, Source

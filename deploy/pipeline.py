@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from builder.loaded import LoadedManifest
     from builder.manifest import Node
     from builder.progress import Progress
+    from builder.read.loaded import LoadedManifest
     from builder.reports import Built
     from deploy.actions import Plan
     from deploy.state import NodeState

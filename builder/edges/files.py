@@ -12,14 +12,12 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from builder.check import check_document
 from builder.edges.disk import publish, temporary
 from builder.edges.local_files import read_local_files
-from builder.lines import key_lines
-from builder.loaded import LoadedManifest
 from builder.lock_errors import LockNotFoundError, LockNotWritableError, LockUnreadableError
 from builder.lockfile import lock_text, parse_lock
-from builder.manifest_errors import (
+from builder.read.check import check_document
+from builder.read.errors import (
     EmptyManifestError,
     InvalidManifestError,
     ManifestNotFoundError,
@@ -28,12 +26,14 @@ from builder.manifest_errors import (
     ManifestUnreadableError,
     SshConfigMissingError,
 )
+from builder.read.lines import key_lines
+from builder.read.loaded import LoadedManifest
 
 if TYPE_CHECKING:
-    from builder.check import Checked
-    from builder.lines import Loc
     from builder.lock import Lock
     from builder.manifest import ClusterManifest
+    from builder.read.check import Checked
+    from builder.read.lines import Loc
 
 
 def read_manifest(path: Path) -> LoadedManifest:

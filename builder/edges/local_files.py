@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 from builder.digest import Hasher
 from builder.edges.disk import chunks_of
 from builder.lock import ModelFile
-from builder.problems import Problem
+from builder.read.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from builder.lines import Loc
-    from builder.parts import Parts
+    from builder.read.lines import Loc
+    from builder.read.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builder.lines import Loc, key_lines
+from builder.read.lines import Loc, key_lines
 
 
 @dataclass

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from builder.edges.files import read_manifest
 from builder.errors import ManifestError, Message
-from builder.lines import Loc, key_lines
-from builder.problems import loc_of, loc_text
+from builder.read.lines import Loc, key_lines
+from builder.read.problems import loc_of, loc_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

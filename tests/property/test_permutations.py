@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builder.check import check_document
 from builder.digest import Digest, digest_bytes
 from builder.hybrid import Wanted
 from builder.lock import ModelFile
 from builder.manifest import cluster_digest
 from builder.progress import Silent
+from builder.read.check import check_document
 from builder.resolve import resolve
 from tests.fakes import MemoryBlobs, MemorySource
 from tests.project import BASE, BASE_CONFIG, EPOCH, MODELS, SITE, VENV, package

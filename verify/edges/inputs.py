@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.edges.files import read_lock, read_values
-from builder.loaded import lock_beside
 from builder.lockfile import lock_digest, lock_text
+from builder.read.loaded import lock_beside
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from builder.digest import Digest, digest_bytes
-from builder.loaded import LoadedManifest
 from builder.lock import Lock, ModelFile
 from builder.lockfile import Difference, differences, staleness
 from builder.manifest import ClusterManifest, cluster_digest
+from builder.read.loaded import LoadedManifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from builder.errors import ManifestError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from builder.loaded import LoadedManifest
+    from builder.read.loaded import LoadedManifest
 
 TEXT = """\
 schema = 1

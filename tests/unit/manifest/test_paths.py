@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from builder.edges.local_files import read_local_files
-from builder.parts import parts_of
+from builder.read.parts import parts_of
 from builder.values import ReachablePath, RelativePath, SourceText
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builder.problems import loc_of, loc_text, value_text
+from builder.read.problems import loc_of, loc_text, value_text
 
 
 @pytest.mark.parametrize(

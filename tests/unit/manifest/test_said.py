@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder.parts import parts_of
-from builder.rules import RENDERED, RULES
+from builder.read.parts import parts_of
+from builder.read.rules import RENDERED, RULES
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet

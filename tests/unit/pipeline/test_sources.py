@@ -13,7 +13,6 @@ from builder.digest import Digest, digest_bytes
 from builder.errors import SparklockError
 from builder.graft.errors import ClosureError, PackageNotFoundError, PickError
 from builder.graft.table_errors import MissingModuleError
-from builder.manifest_errors import UnpinnedSourceError
 from builder.oci.errors import (
     DigestMismatchError,
     MissingBlobError,
@@ -32,6 +31,7 @@ from builder.oci.image_errors import (
     UnusableTimeError,
 )
 from builder.pipeline_errors import UnsupportedSourceError
+from builder.read.errors import UnpinnedSourceError
 from tests.project import BASE, BASE_CONFIG, DONOR, EPOCH, REGISTRY, SITE, VENV, Project
 from tests.unit.oci.archives import Published, directory, file, special, symlink, tar_of
 from tests.unit.oci.image_archives import saved_members

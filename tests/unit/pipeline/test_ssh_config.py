@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder.manifest_errors import SshConfigMissingError
 from builder.progress import Silent
+from builder.read.errors import SshConfigMissingError
 from deploy import pipeline as deployer
 from verify.run import run_checks
 

@@ -1,7 +1,7 @@
 """Rules between fields of cluster.toml: what each field allows by itself but not together.
 
 Every rule is a function of the valid parts and yields the problems it finds; RULES is all of them.
-Those about nodes and their fabric stand in builder/fabric_rules.py.
+Those about nodes and their fabric stand in builder/read/fabric_rules.py.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from builder.fabric_rules import FABRIC_RULES
-from builder.problems import Problem, repeated, value_text
+from builder.read.fabric_rules import FABRIC_RULES
+from builder.read.problems import Problem, repeated, value_text
 from builder.topology import OF_ONE_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from builder.fabric_rules import Rule
-    from builder.lines import Loc
-    from builder.parts import Parts
+    from builder.read.fabric_rules import Rule
+    from builder.read.lines import Loc
+    from builder.read.parts import Parts
 
 RENDERED: Final = {
     "tensor-parallel-size": "serve.tensor_parallel",

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import ManifestError, Message
-from builder.loaded import line_of, place_text
-from builder.problems import loc_text
+from builder.read.loaded import line_of, place_text
+from builder.read.problems import loc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from builder.digest import Digest
-    from builder.lines import Loc
-    from builder.problems import Problem
+    from builder.read.lines import Loc
+    from builder.read.problems import Problem
 
 
 @dataclass(eq=False)

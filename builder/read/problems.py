@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-    from builder.lines import Loc
+    from builder.read.lines import Loc
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.manifest import cluster_digest
-from builder.problems import loc_of, loc_text
+from builder.read.problems import loc_of, loc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from builder.digest import Digest
-    from builder.lines import Loc
     from builder.lock import ModelFile
     from builder.manifest import ClusterManifest
+    from builder.read.lines import Loc
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from builder.parts import Parts
-from builder.problems import Problem, loc_text, repeated
+from builder.read.parts import Parts
+from builder.read.problems import Problem, loc_text, repeated
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv4Network
 
-    from builder.lines import Loc
     from builder.manifest import Fabric
+    from builder.read.lines import Loc
 
 Rule: TypeAlias = Callable[[Parts], Iterator[Problem]]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from builder.manifest import ClusterManifest
-from builder.parts import Parts, parts_of
-from builder.problems import Problem, loc_text, problems_of
-from builder.rules import broken_rules
+from builder.read.parts import Parts, parts_of
+from builder.read.problems import Problem, loc_text, problems_of
+from builder.read.rules import broken_rules
 
 if TYPE_CHECKING:
-    from builder.lines import Loc
+    from builder.read.lines import Loc
 
 _WHOLE_NUMBERS: Final = range(-(2**63), 2**63)
 """What TOML promises; a longer number can even be too long to print."""

@@ -24,12 +24,12 @@ from builder.manifest import (
     ServeSection,
     Source,
 )
-from builder.problems import MISSING, nearest_key, unknown_keys, value_at
+from builder.read.problems import MISSING, nearest_key, unknown_keys, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from builder.lines import Loc
+    from builder.read.lines import Loc
 
 M = TypeVar("M", bound=BaseModel)
 
