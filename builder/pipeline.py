@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from builder.assembly import as_stored, assemble_locked, inputs_digest
 from builder.edges.files import read_lock, read_manifest, write_lock
+from builder.edges.kept import KeptSource
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
 from builder.errors import LockError
@@ -140,7 +141,8 @@ class FolderSources:
         # HTTP, TLS and their packages take longer to import than a layout takes to build.
         from builder.edges.registry.source import RegistrySource  # noqa: PLC0415
 
-        return RegistrySource(ImageReference.parse(source.source), source.source)
+        remote = RegistrySource(ImageReference.parse(source.source), source.source)
+        return KeptSource(remote, BlobStore(self.folder / STORE))
 
 
 def store_of(loaded: LoadedManifest) -> BlobStore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from builder.edges.archive_errors import (
     IncompleteArchiveError,
     MissingArchiveError,
 )
+from builder.edges.disk import CHUNK_BYTES, chunks_of, storage_errors
 from builder.oci import untar
 from builder.oci.decompress import (
     MAGIC_BYTES,
@@ -21,7 +23,6 @@ from builder.oci.decompress import (
     compression_of,
     decompressed,
 )
-from builder.oci.errors import StorageError
 from builder.oci.image_errors import MalformedDocumentError
 from builder.oci.select import MAX_DOCUMENT_BYTES
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-CHUNK_BYTES: Final = 2**20
+READ: Final = "read an archive"
+UNPACK: Final = "unpack an archive"
 _HEADER_CHUNK_BYTES: Final = 16 * 2**10
 _MAX_LINKS: Final = 8
 
@@ -128,10 +130,8 @@ class PlainArchive:
                 self._links[path] = posixpath.normpath(posixpath.join(folder, member.link))
 
     def _read(self, position: int, size_bytes: int) -> bytes:
-        try:
+        with storage_errors(self.place, READ):
             return os.pread(self._file.fileno(), size_bytes, position)
-        except OSError as error:
-            raise _unreadable(self.place, error) from error
 
 
 def plain_file(path: Path, spool: Path, place: str) -> IO[bytes]:
@@ -139,55 +139,40 @@ def plain_file(path: Path, spool: Path, place: str) -> IO[bytes]:
 
     Raises MissingArchiveError, DamagedArchiveError, or StorageError.
     """
-    try:
-        file = path.open("rb")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        found = "a folder" if isinstance(error, IsADirectoryError) else "no such file"
-        raise MissingArchiveError(place, found=found) from error
-    except OSError as error:
-        raise _unreadable(place, error) from error
-    try:
-        if not compression_of(os.pread(file.fileno(), MAGIC_BYTES, 0)):
+    with ExitStack() as stack:
+        with storage_errors(place, READ):
+            try:
+                file = stack.enter_context(path.open("rb"))
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+                found = "a folder" if isinstance(error, IsADirectoryError) else "no such file"
+                raise MissingArchiveError(place, found=found) from error
+            start = os.pread(file.fileno(), MAGIC_BYTES, 0)
+        if not compression_of(start):
+            stack.pop_all()
             return file
-        with file:
-            return _decompressed_file(file, spool, place)
-    except OSError as error:
-        raise _unreadable(place, error) from error
+        return _unpacked(file, spool, place)
 
 
-def _decompressed_file(file: IO[bytes], spool: Path, place: str) -> IO[bytes]:
+def _unpacked(file: IO[bytes], spool: Path, place: str) -> IO[bytes]:
+    with ExitStack() as stack:
+        with storage_errors(str(spool), UNPACK):
+            spool.mkdir(parents=True, exist_ok=True)
+            plain = stack.enter_context(tempfile.TemporaryFile(dir=spool))
+        for chunk in _decompressed(file, place):
+            with storage_errors(str(spool), UNPACK):
+                plain.write(chunk)
+        with storage_errors(str(spool), UNPACK):
+            plain.flush()
+        stack.pop_all()
+        return plain
+
+
+def _decompressed(file: IO[bytes], place: str) -> Iterator[bytes]:
     try:
-        spool.mkdir(parents=True, exist_ok=True)
-        plain: IO[bytes] = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115 - the caller closes it
-    except OSError as error:
-        raise StorageError(str(spool), action="unpack an archive", reason=str(error)) from error
-    try:
-        for chunk in decompressed(iter(lambda: file.read(CHUNK_BYTES), b"")):
-            _write(plain, chunk, spool)
-        _write(plain, b"", spool)
+        with storage_errors(place, READ):
+            yield from decompressed(chunks_of(file))
     except DecompressError as error:
-        plain.close()
         raise DamagedArchiveError(place, entry="", reason=error.reason) from error
     except UnknownCompressionError as error:
-        plain.close()
         reason = f"compressed with {error.name}"
         raise DamagedArchiveError(place, entry="", reason=reason) from error
-    except BaseException:
-        plain.close()
-        raise
-    return plain
-
-
-def _write(plain: IO[bytes], chunk: bytes, spool: Path) -> None:
-    """Write a chunk, or what is left in the buffer when it is empty."""
-    try:
-        if chunk:
-            plain.write(chunk)
-        else:
-            plain.flush()
-    except OSError as error:
-        raise StorageError(str(spool), action="unpack an archive", reason=str(error)) from error
-
-
-def _unreadable(place: str, error: OSError) -> StorageError:
-    return StorageError(place, action="read an archive", reason=str(error))

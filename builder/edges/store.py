@@ -10,7 +10,7 @@ from builder.edges.disk import chunks_of, publish, storage_errors, temporary
 from builder.oci.errors import DamagedBlobError, DigestMismatchError, MissingBlobError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -73,24 +73,48 @@ class BlobStore:
         A damaged blob that is here already is replaced.
         An error of the chunks' own passes through and keeps nothing either.
         """
+        with self._temporary() as file:
+            hasher = Hasher()
+            for chunk in hasher.tee(chunks):
+                self._write(file, chunk)
+            digest = hasher.digest()
+            if expected is not None and expected != digest:
+                raise DigestMismatchError(str(self._root), expected=expected, found=digest)
+            self._keep(file, digest)
+        return digest
+
+    def keeping(self, chunks: Iterable[bytes], digest: Digest) -> Generator[bytes]:
+        """The same chunks, kept on their way: after the last, if they have the digest.
+
+        Of bytes that have another, and of those that nobody reads to the end, nothing stays.
+        """
+        with self._temporary() as file:
+            hasher = Hasher()
+            for chunk in hasher.tee(chunks):
+                self._write(file, chunk)
+                yield chunk
+            if hasher.digest() == digest:
+                self._keep(file, digest)
+
+    @contextmanager
+    def _temporary(self) -> Iterator[IO[bytes]]:
         with ExitStack() as stack:
             with self._storage_errors("make a temporary file"):
                 folder = self._root / "tmp"
                 folder.mkdir(parents=True, exist_ok=True)
                 file = stack.enter_context(temporary(folder))
-            hasher = Hasher()
-            for chunk in hasher.tee(chunks):
-                with self._storage_errors("write a blob"):
-                    file.write(chunk)
-            digest = hasher.digest()
-            if expected is not None and expected != digest:
-                raise DigestMismatchError(str(self._root), expected=expected, found=digest)
-            if not self.is_sound(digest):
-                with self._storage_errors("keep a blob"):
-                    path = self.path(digest)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    publish(file, path, mode=0o444)
-        return digest
+            yield file
+
+    def _write(self, file: IO[bytes], chunk: bytes) -> None:
+        with self._storage_errors("write a blob"):
+            file.write(chunk)
+
+    def _keep(self, file: IO[bytes], digest: Digest) -> None:
+        if not self.is_sound(digest):
+            with self._storage_errors("keep a blob"):
+                path = self.path(digest)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                publish(file, path, mode=0o444)
 
     @contextmanager
     def _opened(self, digest: Digest) -> Iterator[IO[bytes]]:

@@ -10,7 +10,9 @@ import pytest
 
 from builder.digest import Digest, digest_bytes
 from builder.edges.archive import ArchiveSource
+from builder.edges.kept import KeptSource
 from builder.edges.layout import LayoutSource, write_layout
+from builder.edges.store import BlobStore
 from builder.oci.errors import DigestMismatchError, MissingBlobError, TruncatedBlobError
 from builder.oci.model import OCI_CONFIG, OCI_INDEX, OCI_LAYER_TAR, OCI_MANIFEST, Descriptor
 from tests.debian_registry import debian_registry
@@ -59,6 +61,14 @@ def in_a_fake_registry(_folder: Path) -> Iterator[Offered]:
     image = published.image(LAYER)
     with serving(published.source) as registry:
         yield Offered(registry.opened(), image, replacing(published.source.blobs))
+
+
+def in_a_registry_behind_a_store(folder: Path) -> Iterator[Offered]:
+    published = Published()
+    image = published.image(LAYER)
+    with serving(published.source) as registry:
+        source = KeptSource(registry.opened(), BlobStore(folder))
+        yield Offered(source, image, replacing(published.source.blobs))
 
 
 def in_debians_registry(folder: Path) -> Iterator[Offered]:
@@ -128,6 +138,7 @@ KINDS = (
     in_memory,
     in_a_layout,
     in_a_fake_registry,
+    in_a_registry_behind_a_store,
     in_debians_registry,
     in_an_archive_of_a_layout,
     in_a_docker_archive,

@@ -83,5 +83,20 @@ def test_checking_the_lock_asks_nobody(filled: LabProject, monkeypatch: pytest.M
 
     assert not pipeline.check_lock(filled.file).written
     assert not pipeline.build(filled.file, Silent(), locked=True).lock_written
+
+
+def test_what_was_fetched_once_is_enough_for_the_next_lock(
+    filled: LabProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = filled.lock()
+    monkeypatch.setenv("SPARKLOCK_OFFLINE", "1")
+    filled.change("max-model-len = 256", "max-model-len = 128")
+
+    after = filled.lock()
+    assert after.cluster_digest != before.cluster_digest
+    assert after.outputs == before.outputs
+
+    shutil.rmtree(filled.folder / pipeline.STORE)
+    filled.change("max-model-len = 128", "max-model-len = 64")
     with pytest.raises(OfflineError):
         filled.lock()
