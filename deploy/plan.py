@@ -127,6 +127,7 @@ def _replace(
     settled = [item for item in placed if item.facts.generation in confirmed]
     leftovers = [item for item in placed if item.facts.generation not in confirmed]
     running = sorted((item for item in settled if item.facts.running), key=_rank)
+    awake = [item for item in running if not item.facts.paused]
     reason = _why(wanted, settled, models)
     names = [(spec.node, spec.name(generation) + TRIAL) for spec in wanted.specs]
     head, *workers = (StartContainer(node, "all ranks exist", name) for node, name in names)
@@ -135,7 +136,7 @@ def _replace(
         generation,
         # What an interrupted deploy had stopped deserves to run again no less than what we stop;
         # one that was killed while it rolled back has left no trial, and nothing that runs.
-        restore=_newest(settled) if leftovers or not running else running,
+        restore=_newest(settled) if leftovers or not running else awake,
         steps=(
             (Phase.CLEAR, _remove(leftovers, "an interrupted deploy left it")),
             (Phase.PREPARE, (*_send(wanted, models), *_images(wanted, states))),
@@ -254,6 +255,8 @@ def _difference(wanted: Wanted, facts: ContainerFacts, spec: ContainerSpec) -> s
         return "the lock is another one"
     if not facts.running:
         return f"rank {facts.rank} on {spec.node} has stopped, exit code {facts.exit_code}"
+    if facts.paused:
+        return f"rank {facts.rank} on {spec.node} is paused"
     return ""
 
 

@@ -90,7 +90,7 @@ class NodeStatus:
         engine = self.engine
         yield f"{self.node}  Docker {engine.version}, {engine.store.value}, {engine.platform}"
         for item in self.containers:
-            state = "runs" if item.running else f"stopped, exit code {item.exit_code}"
+            state = _state(item)
             trial = ", not confirmed" if item.name.endswith(TRIAL) else ""
             yield f"  rank {item.rank}  {item.name}  {state}{trial}"
         if not self.containers:
@@ -115,6 +115,7 @@ def _container(item: ContainerFacts) -> dict[str, JsonValue]:
         "rank": item.rank,
         "generation": item.generation,
         "running": item.running,
+        "paused": item.paused,
         "confirmed": not item.name.endswith(TRIAL),
         "exit_code": None if item.running else item.exit_code,
         "image": item.image_id,
@@ -204,3 +205,9 @@ class LogsReport:
             for log in self.logs
         ]
         return {"cluster": self.cluster, "logs": logs}
+
+
+def _state(item: ContainerFacts) -> str:
+    if item.paused:
+        return "paused"
+    return "runs" if item.running else f"stopped, exit code {item.exit_code}"

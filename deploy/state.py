@@ -46,7 +46,8 @@ class ContainerFacts:
     """A container of this cluster, running or not.
 
     A label that is missing or unreadable is the empty text, or -1 for a number. `image_id` is the
-    engine id of the image it was made from; `exit_code` counts only when it is not running.
+    engine id of the image it was made from; `exit_code` counts only when it is not running. The
+    engine calls a paused container running, though it never answers.
     """
 
     id: str
@@ -59,6 +60,7 @@ class ContainerFacts:
     command: tuple[str, ...]
     running: bool
     exit_code: int
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

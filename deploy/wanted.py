@@ -52,6 +52,7 @@ class Wanted:
         """Whether a container is the running rank that a spec asks for, from image to lock."""
         return (
             container.running
+            and not container.paused
             and container.rank == spec.rank
             and container.spec_digest == spec.digest
             and container.lock_digest == self.lock_digest

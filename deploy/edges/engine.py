@@ -198,6 +198,7 @@ def _container(found: Mapping[str, Any]) -> ContainerFacts:
         image_id=str(found["Image"]),
         command=tuple(config.get("Cmd") or ()),
         running=bool(state["Running"]),
+        paused=bool(state["Paused"]),
         exit_code=int(state["ExitCode"]),
     )
 

@@ -124,6 +124,17 @@ def test_a_rank_that_is_gone_is_a_reason_to_replace_both() -> None:
     assert any(a.reason == "spark-b has no rank" for a in plan.actions)
 
 
+def test_a_paused_rank_does_not_serve_and_both_are_replaced() -> None:
+    paused = with_containers(serving(GOAL), b=(container(GOAL, 1, paused=True),))
+    plan = make_plan(GOAL, paused)
+    assert names(plan, StopContainer) == [
+        (A, "sparklock-pair-g1-r0"),
+        (B, "sparklock-pair-g1-r1"),
+    ]
+    assert any(action.reason == "rank 1 on spark-b is paused" for action in plan.actions)
+    assert plan.restore == ((A, "sparklock-pair-g1-r0"),)
+
+
 def test_what_ran_is_restored_and_what_did_not_is_not() -> None:
     stopped = with_containers(serving(GOAL), a=(container(GOAL, 0, running=False, exit_code=1),))
     assert make_plan(GOAL, stopped).restore == ((B, "sparklock-pair-g1-r1"),)
