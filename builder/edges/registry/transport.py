@@ -6,6 +6,7 @@ token) is made once.
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import socket
@@ -51,6 +52,18 @@ TRANSIENT: Final = frozenset(
     }
 )
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+def _cut_queries(record: logging.LogRecord) -> bool:
+    """True; the record then shows no address beyond its path, since a query can be a signature."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            part.partition("?")[0] if isinstance(part, str) else part for part in record.args
+        )
+    return True
+
+
+logging.getLogger("urllib3.connectionpool").addFilter(_cut_queries)
 
 
 @dataclass(frozen=True, slots=True)

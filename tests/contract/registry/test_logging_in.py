@@ -260,6 +260,28 @@ def test_a_redirect_to_another_port_is_followed_without_authorization(
     assert registry.asked[-1].authorization == basic_of("me", PASSWORD)
 
 
+def test_no_log_has_a_secret_or_a_signature(
+    registry: FakeRegistry,
+    image: Image,
+    nobody: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log_in(nobody, registry.host)
+    registry.login = Login("me", PASSWORD)
+    path = f"/v2/team/image/blobs/{image.config.digest}"
+    registry.fail(redirect(f"{path}?X-Signature=hush"), at=image.config.digest)
+    caplog.set_level("DEBUG")
+
+    registry.opened().document(image.config.digest, media_type=OCI_CONFIG)
+
+    assert f"GET {path} HTTP" in caplog.text
+    sent = [
+        asked.authorization.partition(" ")[2] for asked in registry.asked if asked.authorization
+    ]
+    for secret in ("hush", PASSWORD, *sent):
+        assert secret not in caplog.text
+
+
 def test_a_redirect_to_the_same_registry_keeps_authorization(
     registry: FakeRegistry, image: Image, nobody: Path
 ) -> None:
