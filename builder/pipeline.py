@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from builder.assembly import as_stored, assemble_locked, inputs_digest
+from builder.differences import differences, staleness
 from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.kept import KeptSource
 from builder.edges.layout import LayoutSource, write_layout
@@ -15,7 +16,6 @@ from builder.errors import LockError
 from builder.hybrid import Wanted
 from builder.lock import Formats, all_digests
 from builder.lock_errors import LockVersionError
-from builder.lockfile import differences, staleness
 from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.errors import DigestMismatchError
 from builder.oci.reference import ImageReference
@@ -36,8 +36,8 @@ from builder.schema import FILE_NAME, schema_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from builder.differences import Difference
     from builder.lock import Lock
-    from builder.lockfile import Difference
     from builder.manifest import Source
     from builder.oci.assemble import AssembledImage
     from builder.progress import Progress

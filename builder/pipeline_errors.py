@@ -11,7 +11,7 @@ from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.tar import LAYER_FORMAT
 
 if TYPE_CHECKING:
-    from builder.lockfile import Difference
+    from builder.differences import Difference
 
 
 @dataclass(eq=False)

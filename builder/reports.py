@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from builder.lockfile import lock_digest, lock_text
+from builder.lockfile import lock_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from builder.differences import Difference
     from builder.digest import Digest, JsonValue
     from builder.edges.store import BlobStore
     from builder.lock import Lock
-    from builder.lockfile import Difference
     from builder.oci.model import Descriptor, Image
     from builder.read.loaded import LoadedManifest
     from builder.sources import ImageSource
@@ -41,7 +41,7 @@ class LockReport:
     @property
     def digest(self) -> Digest:
         """The digest of the lock's bytes."""
-        return lock_digest(lock_text(self.lock))
+        return lock_digest(self.lock)
 
     @property
     def written(self) -> bool:

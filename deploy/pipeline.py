@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from builder.edges.files import read_manifest, ssh_config_of
 from builder.edges.layout import LayoutSource
-from builder.lockfile import lock_digest, lock_text
+from builder.lockfile import lock_digest
 from builder.pipeline import build, check_lock
 from deploy.actions import PullImage
 from deploy.apply import apply
@@ -135,7 +135,7 @@ def _wanted(file: Path) -> tuple[LoadedManifest, Wanted]:
     """The manifest and what its lock, which has to be current, wants of the nodes."""
     loaded = read_manifest(file)
     lock = check_lock(file).lock
-    return loaded, wanted_of(loaded.manifest, lock, lock_digest(lock_text(lock)))
+    return loaded, wanted_of(loaded.manifest, lock, lock_digest(lock))
 
 
 @contextmanager

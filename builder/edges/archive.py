@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from builder.digest import Digest, Hasher, canonical_json, digest_bytes
+from builder.digest import Digest, Hasher, digest_bytes
 from builder.edges.archive_file import Part, PlainArchive, plain_file
 from builder.edges.layout import INDEX, MARKER, require_marker, roots_in
+from builder.oci.assemble import manifest_of
 from builder.oci.decompress import MAGIC_BYTES, compression_of
 from builder.oci.documents import SavedDocument, json_value, parse_document
 from builder.oci.errors import (
@@ -23,12 +24,12 @@ from builder.oci.errors import (
 )
 from builder.oci.image_errors import LayerCountError
 from builder.oci.model import (
-    OCI_CONFIG,
     OCI_LAYER_GZIP,
     OCI_LAYER_TAR,
     OCI_LAYER_ZSTD,
     OCI_MANIFEST,
     Descriptor,
+    Layer,
 )
 from builder.oci.select import parse_config
 
@@ -175,9 +176,9 @@ def _saved(tar: PlainArchive) -> _Images:
 
 def _manifest(tar: PlainArchive, image: SavedImageDocument, blobs: dict[Digest, Part]) -> bytes:
     """The manifest that follows from config and layers; their places are put into `blobs`."""
-    config = _config(tar, image.config)
     place = f"{tar.place}/{image.config}"
-    diff_ids = parse_config(config, place=place).diff_ids
+    config = parse_config(_config(tar, image.config), place=place)
+    diff_ids = config.diff_ids
     if len(image.layers) != len(diff_ids):
         raise LayerCountError(place, layers=len(image.layers), diff_ids=len(diff_ids))
     layers = []
@@ -185,17 +186,9 @@ def _manifest(tar: PlainArchive, image: SavedImageDocument, blobs: dict[Digest, 
         part = tar.require(posixpath.normpath(name))
         layer = _layer(tar, part, diff_id)
         blobs[layer.digest] = part
-        layers.append(layer.as_json())
-    described = Descriptor(OCI_CONFIG, digest_bytes(config), len(config))
-    blobs[described.digest] = tar.require(posixpath.normpath(image.config))
-    return canonical_json(
-        {
-            "schemaVersion": 2,
-            "mediaType": OCI_MANIFEST,
-            "config": described.as_json(),
-            "layers": layers,
-        }
-    )
+        layers.append(Layer(layer, diff_id))
+    blobs[config.digest] = tar.require(posixpath.normpath(image.config))
+    return manifest_of(config, tuple(layers)).raw
 
 
 def _config(tar: PlainArchive, name: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from builder.digest import canonical_json, digest_bytes, hex_of
 from builder.edges.disk import chunks_of, publish, storage_errors, temporary
-from builder.oci.documents import IndexDocument, json_object, parse_document
+from builder.oci.documents import IndexDocument, json_object, read_document
 from builder.oci.errors import (
     DigestMismatchError,
     MissingBlobError,
@@ -113,9 +113,7 @@ class LayoutSource:
 
 def roots_in(raw: bytes, *, place: str) -> tuple[Descriptor, ...]:
     """The descriptors in a layout's index.json, sorted by digest; MalformedDocumentError."""
-    wanted = "the index of an OCI layout"
-    document = json_object(raw, place=place, wanted=wanted)
-    index = parse_document(IndexDocument, document, place=place, wanted=wanted)
+    index = read_document(IndexDocument, raw, place=place, wanted="the index of an OCI layout")
     found = {item.descriptor for item in index.manifests}
     return tuple(sorted(found, key=lambda item: item.digest))
 

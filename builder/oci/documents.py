@@ -132,6 +132,14 @@ def json_value(raw: bytes, *, place: str, wanted: str) -> object:
     return value
 
 
+def read_document(
+    model: type[KnownDocument], raw: bytes, *, place: str, wanted: str
+) -> KnownDocument:
+    """The JSON object in the bytes as a model of this module; MalformedDocumentError otherwise."""
+    document = json_object(raw, place=place, wanted=wanted)
+    return parse_document(model, document, place=place, wanted=wanted)
+
+
 def parse_document(
     model: type[KnownDocument], document: dict[str, Any], *, place: str, wanted: str
 ) -> KnownDocument:

@@ -13,6 +13,7 @@ from builder.oci.documents import (
     ManifestDocument,
     json_object,
     parse_document,
+    read_document,
 )
 from builder.oci.errors import MissingBlobError
 from builder.oci.image_errors import (
@@ -92,13 +93,7 @@ def select_manifest(source: ImageSource, pin: Digest | None, platform: Platform)
 
 def parse_index(raw: bytes, *, place: str) -> ImageIndex:
     """The index or manifest list in the bytes; MalformedDocumentError if it is none."""
-    wanted = "an image index"
-    document = parse_document(
-        IndexDocument,
-        json_object(raw, place=place, wanted=wanted),
-        place=place,
-        wanted=wanted,
-    )
+    document = read_document(IndexDocument, raw, place=place, wanted="an image index")
     media_type = document.media_type or OCI_INDEX
     _require(media_type, INDEX_TYPES, place=place)
     entries = tuple(
@@ -118,13 +113,7 @@ def parse_manifest(raw: bytes, *, place: str) -> ImageManifest:
 
     Raises MalformedDocumentError, ForeignLayerError or UnsupportedMediaTypeError.
     """
-    wanted = "an image manifest"
-    document = parse_document(
-        ManifestDocument,
-        json_object(raw, place=place, wanted=wanted),
-        place=place,
-        wanted=wanted,
-    )
+    document = read_document(ManifestDocument, raw, place=place, wanted="an image manifest")
     media_type = document.media_type or OCI_MANIFEST
     _require(media_type, MANIFEST_TYPES, place=place)
     _require(document.config.media_type, CONFIG_TYPES, place=f"{place}: config")

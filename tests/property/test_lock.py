@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builder.differences import differences
 from builder.digest import digest_bytes
 from builder.errors import LockError
 from builder.lock import Lock
-from builder.lockfile import differences, lock_text, parse_lock
+from builder.lockfile import lock_text, parse_lock
 
 GOOD = (Path(__file__).parents[1] / "unit/lock/sample.json").read_bytes()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.edges.files import read_lock, read_values
-from builder.lockfile import lock_digest, lock_text
+from builder.lockfile import lock_digest
 from builder.read.loaded import lock_beside
 
 if TYPE_CHECKING:
@@ -37,5 +37,5 @@ def read_inputs(manifest_path: Path) -> Inputs:
         manifest=read_values(manifest_path),
         folder=manifest_path.parent,
         lock=lock,
-        lock_digest=lock_digest(lock_text(lock)),
+        lock_digest=lock_digest(lock),
     )

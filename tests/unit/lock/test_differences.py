@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from builder.differences import Difference, differences, staleness
 from builder.digest import Digest, digest_bytes
 from builder.lock import Lock, ModelFile
-from builder.lockfile import Difference, differences, staleness
 from builder.manifest import ClusterManifest, cluster_digest
 from builder.read.loaded import LoadedManifest
 

@@ -1,0 +1,116 @@
+"""What differs between two locks, and between a lock and what it was made from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from builder.digest import JsonValue
+    from builder.lock import Lock
+    from builder.read.loaded import LoadedManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One fact that is not the same; None where one side does not have it."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+    def as_json(self) -> dict[str, str | None]:
+        """The difference as a JSON object."""
+        return {"path": self.path, "before": self.before, "after": self.after}
+
+    def text(self) -> str:
+        """The difference on one line."""
+        if self.before is None:
+            return f"{self.path}: new: {self.after}"
+        if self.after is None:
+            return f"{self.path}: gone: {self.before}"
+        return f"{self.path}: {self.before} -> {self.after}"
+
+
+def staleness(lock: Lock, loaded: LoadedManifest) -> tuple[Difference, ...]:
+    """What is not as it was when the lock was made: own files, the model's files, the manifest."""
+    found = [
+        Difference(file.source, file.digest, loaded.own_files[file.source].digest)
+        for file in lock.image.files
+        if file.source in loaded.own_files  # else the manifest changed, which is told below
+        and loaded.own_files[file.source].digest != file.digest
+    ]
+    folder = loaded.manifest.model.files
+    if folder is not None:
+        locked = {file.path: file.digest for file in lock.model.files}
+        present = {file.path: file.digest for file in loaded.model_files}
+        found += [
+            Difference(f"{folder}/{path}", locked.get(path), present.get(path))
+            for path in sorted(locked.keys() | present.keys())
+            if locked.get(path) != present.get(path)
+        ]
+    if lock.cluster_digest != loaded.cluster_digest:
+        found.append(Difference("the manifest", lock.cluster_digest, loaded.cluster_digest))
+    return tuple(found)
+
+
+def differences(before: JsonValue, after: JsonValue) -> tuple[Difference, ...]:
+    """Every fact that differs between two JSON values, such as two locks, in the locks' order.
+
+    Objects in a list go by their target, path, name or key instead of their position, so that one
+    more of them is one difference; another order of the same is one too. None at all means that
+    the values are equal.
+    """
+    old, new = dict(_facts(before, "")), dict(_facts(after, ""))
+    return tuple(
+        Difference(path, _shown(old.get(path)), _shown(new.get(path)))
+        for path in dict.fromkeys([*old, *new])
+        if old.get(path) != new.get(path) and not _is_told_by_items(path, old, new)
+    )
+
+
+def _facts(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
+    """Each fact's path and JSON text; a list of plain values is one fact."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _facts(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        names = list(_item_names(value))
+        for name, item in zip(names, value, strict=True):
+            yield from _facts(item, f"{path}[{name}]")
+        yield f"{path}{_ORDER}", json.dumps(names)
+    else:
+        yield path, json.dumps(value)
+
+
+_ORDER: Final = " (order)"
+
+
+def _is_told_by_items(path: str, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether a list's order differs because items came or went, each a difference of its own."""
+    if not path.endswith(_ORDER):
+        return False
+    before, after = (json.loads(facts.get(path, "[]")) for facts in (old, new))
+    return sorted(before) != sorted(after)
+
+
+def _item_names(items: list[JsonValue]) -> Iterator[str]:
+    """A name for each item of a list; later uses of a name are numbered, so that none hides."""
+    uses: Counter[str] = Counter()
+    for number, item in enumerate(items):
+        names = [item.get(key) for key in _NAMING] if isinstance(item, dict) else []
+        name = next((name for name in names if isinstance(name, str)), str(number))
+        uses[name] += 1
+        yield name if uses[name] == 1 else f"{name} #{uses[name]}"
+
+
+_NAMING: Final = ("target", "path", "name", "key")
+
+
+def _shown(fact: str | None) -> str | None:
+    """A fact for people: text without its quotes."""
+    return fact if fact is None or not fact.startswith('"') else str(json.loads(fact))
