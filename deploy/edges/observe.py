@@ -32,14 +32,13 @@ def observe(
     wanted: Wanted, node: Node, connection: NodeConnection, engine: Engine, folder: ModelFolder
 ) -> NodeState:
     """Everything planning needs to know of one node; raises NodeError."""
-    with ThreadPoolExecutor(4) as pool:
-        docker = pool.submit(_engine, engine, wanted)
+    with ThreadPoolExecutor(2) as pool:
         model = pool.submit(folder.observe, wanted.model_files)
-        tables = pool.submit(_tables, connection, node)
         netdevs = pool.submit(_netdevs, connection)
-        facts, image, untagged, containers = docker.result()
+        facts, image, untagged, containers = _engine(engine, wanted)
+        # Not before: the socket of a rank that ends in between would seem to be somebody else's.
+        hcas, listening = _tables(connection, node)
         model_files, model_transfer = model.result()
-        hcas, listening = tables.result()
         return NodeState(
             node=node.name,
             engine=facts,

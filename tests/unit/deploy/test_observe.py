@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Any, cast
+
+from deploy.edges.observe import TABLES, observe
+from deploy.edges.ssh import Completed
+from deploy.state import ContainerFacts, EngineFacts, ImageStore
+from tests.unit.deploy.clusters import wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deploy.state import ImageFacts
+
+LISTENS = "/proc/net/tcp:   0: 00000000:1F40 00000000:0000 0A\n"
+
+
+@dataclass
+class NodeWhoseRankEnds:
+    """Connection, engine and model folder of a node whose rank ends once it has been listed."""
+
+    rank_runs: bool = True
+    sockets_read: Event = field(default_factory=Event)
+
+    def run(self, argv: Sequence[str], ok: Sequence[int] = (0,)) -> Completed:
+        del ok
+        output = b"[]" if argv[0] == "ip" else b""
+        if TABLES[0] in argv:
+            output = LISTENS.encode() if self.rank_runs else b""
+            self.sockets_read.set()
+        return Completed(tuple(argv), 0, output, "")
+
+    def image(self, name: str) -> ImageFacts | None:
+        del name
+        return None
+
+    def facts(self) -> EngineFacts:
+        return EngineFacts("20.10.24", ImageStore.GRAPH_DRIVER, "linux/arm64")
+
+    def containers(self, cluster: str) -> tuple[ContainerFacts, ...]:
+        del cluster
+        self.sockets_read.wait(0.2)  # whoever reads both at once reads the sockets first
+        self.rank_runs = False
+        return ()
+
+    def observe(self, files: object) -> tuple[tuple[()], None]:
+        del files
+        return (), None
+
+
+def test_a_rank_that_ends_meanwhile_leaves_no_socket_that_seems_somebody_elses() -> None:
+    goal, node = wanted(), cast("Any", NodeWhoseRankEnds())
+    state = observe(goal, goal.manifest.head, node, node, node)
+    assert state.containers == ()
+    assert state.listeners == ()
