@@ -136,8 +136,8 @@ class OutputsDifferError(LockError):
                 what=f"building gave another {change.path} than the lock says",
                 expected=f"{change.before} (locked)",
                 found=str(change.after),
-                remedy="this sparklock or this lock is broken: compare `inv lock` on another "
-                "machine, and report the difference",
+                remedy="if the lock was edited: inv lock writes the right one; else sparklock is "
+                "broken: compare `inv lock` on another machine, and report the difference",
             )
             for change in self.changes
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from builder.assembly import assemble_locked, inputs_digest
-from builder.graft.packages import keep_for
+from builder.graft.packages import VLLM, keep_for
 from builder.hybrid import Hybrid, ReadImage, Wanted
 from builder.lock import (
     Formats,
@@ -24,6 +24,7 @@ from builder.oci.select import select_manifest
 from builder.oci.tar import LAYER_FORMAT
 from builder.oci.whiteout import read_tree
 from builder.read.errors import UnpinnedSourceError
+from builder.topology import ranks
 
 if TYPE_CHECKING:
     from builder.manifest import ClusterManifest, Source
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 
 L = TypeVar("L", LockedBase, LockedDonor)
-
-VLLM: Final = "vllm"
-"""The package whose version the lock states; read from every image, grafted or not."""
 
 
 class Sources(Protocol):
@@ -208,11 +206,6 @@ def _locked_model(wanted: Wanted) -> LockedModel:
 
 def _locked_nodes(manifest: ClusterManifest) -> tuple[LockedNode, ...]:
     return tuple(
-        LockedNode(
-            rank=rank,
-            name=node.name,
-            fabric=str(node.fabric.address) if node.fabric else None,
-            hcas=node.fabric.hcas if node.fabric else (),
-        )
-        for rank, node in enumerate(manifest.nodes)
+        LockedNode(rank=rank.node_rank, name=rank.node.name, fabric=rank.host_ip, hcas=rank.hcas)
+        for rank in ranks(manifest)
     )

@@ -1,7 +1,7 @@
 """What the core asks of the outside: a place images come from, and a store of blobs.
 
 Two small Protocols, used by resolving, reading layers, picking and assembling. Their classes stand
-in builder/edges/: layout.py (OCI layout) and store.py (blob store).
+in builder/edges/: a file or folder for each kind of source, and store.py.
 """
 
 from __future__ import annotations

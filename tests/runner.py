@@ -54,7 +54,7 @@ def run_static_checks(root: Path) -> int:
         ("ruff check", [python, "-m", "ruff", "check", "."]),
         ("ruff format", [python, "-m", "ruff", "format", "--check", "."]),
         ("mypy", [python, "-m", "mypy"]),
-        ("mypy tasks.py", [python, "-m", "mypy", "tasks.py"]),
+        ("mypy tasks.py tests", [python, "-m", "mypy", "tasks.py", "tests"]),
         ("import rules", [str(Path(python).with_name("lint-imports"))]),
     )
 

@@ -12,7 +12,7 @@ from builder.graft.donors import Donors
 from builder.graft.findings import OtherFailure, UnreadableModule, WrongVersion
 from builder.graft.modules import Modules
 from builder.graft.open_imports import lost_names, open_imports
-from builder.graft.packages import find_package, installed_version
+from builder.graft.packages import VLLM, find_package, installed_version
 from builder.graft.registrations import unknown_architectures, unmet_register
 
 if TYPE_CHECKING:
@@ -91,14 +91,14 @@ class _View:
         return find_package(self.tree, package, image="base")
 
     def version(self) -> Iterator[Finding]:
-        root, wanted = self.root("vllm"), self.inputs.vllm_version
+        root, wanted = self.root(VLLM), self.inputs.vllm_version
         try:
             installed = installed_version(self.tree, self.read, root, image="base")
         except BuildError as error:
             yield from map(OtherFailure, error.messages)
             return
         if installed != wanted:
-            yield WrongVersion(self.inputs.place("vllm.version"), "vllm", wanted, installed)
+            yield WrongVersion(self.inputs.place("vllm.version"), VLLM, wanted, installed)
 
     def package(self, package: str) -> Iterator[Finding]:
         """The findings of one package: open imports, lost names, unmet registrations."""
@@ -116,7 +116,7 @@ class _View:
             yield UnreadableModule(module.path, module.line, module.reason)
 
     def architectures(self) -> Iterator[Finding]:
-        root = self.root("vllm")
+        root = self.root(VLLM)
         base = Modules(self.inputs.base, self.inputs.read, root.site)
         modules = Modules(self.tree, self.read, root.site)
         wanted = self.inputs.architectures

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from builder.digest import Digest
 from builder.graft.errors import DistInfoError, PackageAmbiguousError, PackageNotFoundError
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Read: TypeAlias = Callable[[Digest], bytes]
 """All bytes of a file by its content digest, such as `Blobs.read`."""
+
+VLLM: Final = "vllm"
+"""The package whose version the lock states; read from every image, grafted or not."""
 
 _SITE = r"(?:.*/)?(?:site|dist)-packages"
 _KEPT = re.compile(rf"{_SITE}/[^/]+\.dist-info/(?:METADATA|entry_points\.txt)")

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel
 
+from builder.values import Expected
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -256,7 +258,7 @@ def _meaning(field: FieldInfo) -> str:
     section = _bare(field.annotation)
     if isinstance(section, type) and issubclass(section, BaseModel) and section.__doc__:
         return section.__doc__.splitlines()[0]
-    return next((str(item.text) for item in field.metadata if hasattr(item, "text")), "a value")
+    return next((item.text for item in field.metadata if isinstance(item, Expected)), "a value")
 
 
 def fields_by_key(section: type[BaseModel]) -> dict[str, FieldInfo]:
