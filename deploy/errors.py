@@ -13,6 +13,8 @@ from builder.errors import Message, NodeError, SparklockError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deploy.state import Outcome
+
 
 class DeployInterruptedError(NodeError):
     """The user, or a signal to end, stopped the work."""
@@ -118,6 +120,31 @@ class NoCompletionError(NodeError):
             remedy="see the ranks' last lines below; [serve] of cluster.toml has the time limits",
         )
         return (asked, *(end.message(first=False) for end in self.ends))
+
+
+class SilentPairError(NodeError):
+    """Everything runs as locked, and a request for a completion is not answered."""
+
+    def __init__(self, node: str, timeout_s: float, outcome: Outcome, said: str) -> None:
+        super().__init__(node)
+        self.node = node
+        self.timeout_s = timeout_s
+        self.outcome = outcome
+        self.said = said
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The one message."""
+        return (
+            Message(
+                place=f"node {self.node}, POST /v1/completions",
+                what="the pair runs as locked, but it does not serve; nothing was changed",
+                expected=f"a completion within {self.timeout_s:g} s",
+                found=self.outcome.value,
+                detail=self.said,
+                remedy="look at `inv logs`; to start the pair anew: inv stop, then inv deploy",
+            ),
+        )
 
 
 class OldPairDownError(NodeError):

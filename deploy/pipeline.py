@@ -15,7 +15,7 @@ from deploy.apply import apply
 from deploy.confirm import Limits
 from deploy.edges.blobserver import Offer, Stream
 from deploy.edges.node import RemoteNode, Supplies
-from deploy.errors import PreflightError
+from deploy.errors import PreflightError, SilentPairError
 from deploy.interrupts import Interrupts
 from deploy.plan import make_plan
 from deploy.preflight import preflight
@@ -28,6 +28,7 @@ from deploy.reports import (
     StatusReport,
     StopReport,
 )
+from deploy.state import Outcome
 from deploy.together import together
 from deploy.wanted import wanted as wanted_of
 
@@ -58,15 +59,18 @@ def deploy(file: Path, progress: Progress) -> DeployReport:
 
     `file` is the manifest; lockfile.json and .sparklock/ lie beside it. On any failure, and when
     interrupted, everything this call made is removed and the old pair runs; DeployFailedError says
-    what was restored. A second deploy of the same lock changes nothing.
+    what was restored. A second deploy of the same lock changes nothing; SilentPairError if the
+    pair runs as locked and does not answer.
     """
     loaded, wanted = _wanted(file)
     with Interrupts() as interrupts, _connected(loaded) as nodes, _guarded(nodes):
         progress.stage("look at the nodes")
         todo = _planned(wanted, _observed(wanted, nodes))
         together({name: partial(node.remember_model, progress) for name, node in nodes.items()})
-        _supply(file, loaded, todo, nodes, progress)
         serve = wanted.manifest.serve
+        if todo.up_to_date:
+            _require_answer(todo, nodes, serve.completion_timeout_s)
+        _supply(file, loaded, todo, nodes, progress)
         limits = Limits(serve.start_timeout_s, serve.completion_timeout_s)
         applied = apply(todo, nodes, limits, progress, interrupts)
     return DeployReport(
@@ -173,6 +177,17 @@ def _planned(wanted: Wanted, states: Mapping[str, NodeState]) -> Plan:
     if findings:
         raise PreflightError(findings)
     return make_plan(wanted, states)
+
+
+def _require_answer(todo: Plan, nodes: Nodes, timeout_s: float) -> None:
+    """Nothing if the pair that runs as locked also answers; SilentPairError if it does not.
+
+    A rank that hangs looks like one that works to everything but a request.
+    """
+    head, _ = todo.restore[0]
+    answer = nodes[head].complete(timeout_s)
+    if answer.outcome is not Outcome.ANSWERED:
+        raise SilentPairError(head, timeout_s, answer.outcome, answer.text)
 
 
 def _supply(

@@ -6,8 +6,10 @@ takes `["a"+, "b"]`. It is for edits, where it keeps comments and layout.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -92,7 +94,7 @@ def ssh_config_of(loaded: LoadedManifest) -> Path | None:
 def _text(path: Path) -> str:
     r"""The file's text, with line ends of `\n` alone."""
     try:
-        data = path.read_bytes()
+        data = _regular(path)
     except FileNotFoundError as error:
         raise ManifestNotFoundError(str(path)) from error
     except (OSError, ValueError) as error:
@@ -102,6 +104,14 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ManifestNotUtf8Error(str(path), error.start, line, data[error.start]) from error
+
+
+def _regular(path: Path) -> bytes:
+    """The bytes of a regular file; OSError for anything else, since a device need never end."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder has a reason of its own
+        raise OSError(errno.EINVAL, "not a regular file")
+    return path.read_bytes()
 
 
 def _parsed(name: str, text: str) -> tuple[dict[str, Any], dict[Loc, int]]:
@@ -143,7 +153,7 @@ def _not_toml(name: str, text: str, message: str) -> ManifestNotTomlError:
 def read_lock(path: Path) -> Lock:
     """The lock at a path; LockError if it is missing, unreadable, damaged or edited by hand."""
     try:
-        data = path.read_bytes()
+        data = _regular(path)
     except FileNotFoundError as error:
         raise LockNotFoundError(str(path)) from error
     except OSError as error:

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deploy import pipeline
-from deploy.errors import PreflightError
+from deploy.errors import PreflightError, SilentPairError
 from tests.integration.deploy.conftest import NODES
 
 if TYPE_CHECKING:
     from tests.integration.deploy.conftest import Cluster
 
 pytestmark = pytest.mark.lab
+
+SIGNAL_WORKER = """
+import os, pathlib, signal, sys
+for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    if file.read_bytes().startswith(b"VLLM::Worker"):
+        os.kill(int(file.parent.name), getattr(signal, sys.argv[1]))
+"""
 
 
 def test_a_first_deploy_serves_and_a_second_changes_nothing(cluster: Cluster) -> None:
@@ -146,3 +153,20 @@ def test_a_port_that_something_else_holds_is_told_before_anything_is_changed(
     with pytest.raises(PreflightError, match="something else listens"):
         cluster.deploy()
     assert cluster.containers() == {name: [] for name in NODES}
+
+
+def test_a_pair_that_runs_and_does_not_answer_is_not_up_to_date(served: Cluster) -> None:
+    served.change("serve", completion_timeout_s=3)
+    served.deploy()
+    before = served.containers()
+    node = served.node("spark-b")
+    ((container, _),) = before["spark-b"]
+    stop = ["docker", "exec", container, "python3", "-c", SIGNAL_WORKER]
+    node.run([*stop, "SIGSTOP"])
+    with pytest.raises(SilentPairError) as caught:
+        served.deploy()
+    node.run([*stop, "SIGCONT"])
+    assert caught.value.exit_code == 5
+    assert caught.value.node == "spark-a"
+    assert served.containers() == before
+    assert not served.deploy().changed

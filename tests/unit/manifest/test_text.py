@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +45,12 @@ def test_a_path_that_cannot_be_read(folder: Folder, name: str) -> None:
     said = said_of_path(folder, folder.path / name)
     assert said.startswith(f"{name}: the manifest cannot be read\n  expected: a readable file\n")
     assert said.endswith("  remedy:   name a file that you may read, with --file")
+
+
+def test_a_path_that_need_never_end(folder: Folder) -> None:
+    os.mkfifo(folder.path / "pipe.toml")
+    for path in (folder.path / "pipe.toml", Path("/dev/zero")):
+        assert "  found:    not a regular file\n" in said_of_path(folder, path)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"# only a comment\n", b"\xef\xbb\xbf"])
