@@ -12,8 +12,6 @@ from builder.edges.files import read_manifest
 from builder.errors import ManifestError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.manifest.conftest import Folder
 
 
