@@ -18,7 +18,7 @@ from builder.lock_errors import (
     LockNotJsonError,
     LockVersionError,
 )
-from builder.read.problems import problems_of
+from builder.read.problems import problems_of, shortened
 
 if TYPE_CHECKING:
     from builder.digest import Digest
@@ -120,8 +120,4 @@ def _line(line: bytes | None) -> str:
     """A line as an error shows it: short, and with its spaces visible."""
     if line is None:
         return "the end of the file"
-    shown = ascii(line.decode())
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
-
-
-_SHOWN: Final = 100
+    return shortened(ascii(line.decode()))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from builder.digest import Digest
 
 _FETCH_AGAIN = "get the image again: these bytes are damaged or incomplete"
-_PIN_ANOTHER = "choose another image, or rebuild this one with a current tool"
+PIN_ANOTHER = "choose another image, or rebuild this one with a current tool"
 
 
 @dataclass(eq=False)
@@ -140,7 +140,7 @@ class DiffIdMismatchError(LayerError):
                 what="the uncompressed layer is not the one its image config lists",
                 expected=f"diff_id {self.expected}",
                 found=f"diff_id {self.found}",
-                remedy=_PIN_ANOTHER,
+                remedy=PIN_ANOTHER,
             ),
         )
 
@@ -161,7 +161,7 @@ class MalformedLayerError(LayerError):
                 place=f"{self.place}, at {self.entry!r}" if self.entry else self.place,
                 what=f"the layer cannot be read: {self.reason}",
                 expected="a tar archive, plain or compressed with gzip or zstd",
-                remedy=_PIN_ANOTHER,
+                remedy=PIN_ANOTHER,
             ),
         )
 
@@ -225,7 +225,7 @@ class DanglingHardLinkError(LayerError):
                 place=f"{self.place}, at {self.path!r}",
                 what="a hard link names a file that is not there",
                 expected=f"{self.target!r} earlier in this layer, or in one below",
-                remedy=_PIN_ANOTHER,
+                remedy=PIN_ANOTHER,
             ),
         )
 

@@ -6,11 +6,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from builder.errors import BuildError, Message
+from builder.oci.errors import PIN_ANOTHER
 
 if TYPE_CHECKING:
     from builder.digest import Digest
-
-_PIN_ANOTHER = "choose another image, or rebuild this one with a current tool"
 
 
 @dataclass(eq=False)
@@ -171,7 +170,7 @@ class LayerCountError(BuildError):
                 what="manifest and config do not belong together",
                 expected=f"{self.layers} diff_ids in the config, one per layer of the manifest",
                 found=f"{self.diff_ids} diff_ids",
-                remedy=_PIN_ANOTHER,
+                remedy=PIN_ANOTHER,
             ),
         )
 
@@ -361,7 +360,7 @@ class UncanonicalConfigError(BuildError):
                 place=self.place,
                 what="the base image's config cannot be carried over",
                 found=self.reason,
-                remedy=_PIN_ANOTHER,
+                remedy=PIN_ANOTHER,
             ),
         )
 

@@ -94,7 +94,11 @@ def value_text(value: object) -> str:
     """A value as an error shows it: short, on one line, and a list or table by its kind alone."""
     if isinstance(value, dict | list) or value is MISSING:
         return _kind(value)
-    text = json.dumps(value)
+    return shortened(json.dumps(value))
+
+
+def shortened(text: str) -> str:
+    """A text, or its beginning when that is enough to know it by."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

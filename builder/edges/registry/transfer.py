@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import urllib3
 
+from builder.edges.disk import CHUNK_BYTES
 from builder.edges.registry.causes import reason_of, root_of
 from builder.edges.registry.errors import (
     RegistryFailedError,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from builder.errors import BuildError
     from builder.oci.model import Descriptor
 
-CHUNK_BYTES: Final = 2**20
 RENEWAL_BYTES: Final = 16 * 2**20
 """Who got this far since the last cut has all tries again: a slow line is no broken one."""
 
