@@ -6,14 +6,17 @@ in builder/edges/: a file or folder for each kind of source, and store.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from builder.digest import Digest
     from builder.oci.model import Descriptor
+
+    OpenBlob: TypeAlias = Callable[[Descriptor], AbstractContextManager[Iterator[bytes]]]
+    """As ImageSource.open_blob: what whoever writes or sends an image reads its layers with."""
 
 
 class ImageSource(Protocol):

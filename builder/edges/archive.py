@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from builder.digest import Digest, Hasher, digest_bytes
 from builder.edges.archive_file import Part, PlainArchive, plain_file
-from builder.edges.layout import INDEX, MARKER, require_marker, roots_in
+from builder.edges.layout import require_marker, roots_in
 from builder.oci.assemble import manifest_of
 from builder.oci.decompress import MAGIC_BYTES, compression_of
 from builder.oci.documents import SavedDocument, json_value, parse_document
@@ -23,6 +23,7 @@ from builder.oci.errors import (
     UnsupportedCompressionError,
 )
 from builder.oci.image_errors import LayerCountError
+from builder.oci.layout import BLOBS, INDEX, MARKER, SAVED
 from builder.oci.model import (
     OCI_LAYER_GZIP,
     OCI_LAYER_TAR,
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 
     from builder.oci.documents import SavedImageDocument
 
-SAVED: Final = "manifest.json"
-"""What a docker-archive lists its images in. Archives of both kinds have the layout's files too."""
-
-_BLOBS: Final = "blobs/sha256/"
 _NAMED_BY_DIGEST: Final = re.compile(r"(?:.*/)?([0-9a-f]{64})(?:\.json)?\Z")
 _LAYER_TYPES: Final = {"": OCI_LAYER_TAR, "gzip": OCI_LAYER_GZIP, "zstd": OCI_LAYER_ZSTD}
 
@@ -152,9 +149,9 @@ def _layout(tar: PlainArchive) -> _Images:
         texts[name] = tar.small(tar.require(name), place, "a file of an OCI layout")
     require_marker(texts[MARKER], place=f"{tar.place}/{MARKER}")
     blobs = {
-        Digest(f"sha256:{name.removeprefix(_BLOBS)}"): tar.require(name)
+        Digest(f"sha256:{name.removeprefix(BLOBS)}"): tar.require(name)
         for name in tar.names
-        if name.startswith(_BLOBS)
+        if name.startswith(BLOBS)
     }
     roots = roots_in(texts[INDEX], place=f"{tar.place}/{INDEX}")
     return _Images(tar, roots, blobs, made={})

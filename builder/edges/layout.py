@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Final
 
-from builder.digest import canonical_json, digest_bytes, hex_of
+from builder.digest import digest_bytes, hex_of
 from builder.edges.disk import chunks_of, publish, storage_errors, temporary
 from builder.oci.documents import IndexDocument, json_object, read_document
 from builder.oci.errors import (
@@ -17,26 +17,20 @@ from builder.oci.errors import (
     TruncatedBlobError,
 )
 from builder.oci.image_errors import MalformedDocumentError
-from builder.oci.model import OCI_INDEX
+from builder.oci.layout import INDEX, MARKER, REF_NAME, VERSION, index_text, marker_text
 from builder.oci.select import MAX_DOCUMENT_BYTES
 from builder.oci.stream import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from builder.digest import Digest
     from builder.oci.model import Descriptor, Image
+    from builder.sources import OpenBlob
 
-    OpenBlob: TypeAlias = Callable[[Descriptor], AbstractContextManager[Iterator[bytes]]]
-
-MARKER: Final = "oci-layout"
-INDEX: Final = "index.json"
-VERSION: Final = "1.0.0"
 UNFINISHED: Final = ".writing-"
 """How the name of a file begins that is being written, or was when its writer was killed."""
-REF_NAME: Final = "org.opencontainers.image.ref.name"
 
 
 class LayoutSource:
@@ -140,7 +134,7 @@ def write_layout(
     blobs = directory / "blobs" / "sha256"
     with storage_errors(str(directory), "write an OCI layout"):
         directory.mkdir(parents=True, exist_ok=True)
-        _write(directory / MARKER, [canonical_json({"imageLayoutVersion": VERSION})])
+        _write(directory / MARKER, [marker_text()])
         blobs.mkdir(parents=True, exist_ok=True)  # after the marker, by which the folder is ours
         kept = {
             _write_blob(blobs, image.manifest.descriptor.digest, [image.manifest.raw]),
@@ -152,7 +146,7 @@ def write_layout(
                 place = f"{directory}: {descriptor.digest}"
                 whole = checked(chunks, descriptor, place=place)
                 kept.add(_write_blob(blobs, descriptor.digest, whole))
-        _write(directory / INDEX, [canonical_json(_index(image, name))])
+        _write(directory / INDEX, [index_text(image, {REF_NAME: name} if name else {})])
         for path in {*blobs.iterdir(), *directory.glob(f"{UNFINISHED}*")} - kept:
             path.unlink()
 
@@ -166,17 +160,6 @@ def _refuse_other_folder(directory: Path) -> None:
     names = [name for name in names if not name.startswith(UNFINISHED)]
     if names and MARKER not in names:
         raise NotALayoutError(str(directory), found=f"a folder with {names[0]} and so on")
-
-
-def _index(image: Image, name: str | None) -> dict[str, Any]:
-    platform = image.config.platform
-    entry = image.manifest.descriptor.as_json() | {
-        "platform": {"os": platform.os, "architecture": platform.architecture}
-        | ({"variant": platform.variant} if platform.variant else {})
-    }
-    if name is not None:
-        entry["annotations"] = {REF_NAME: name}
-    return {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [entry]}
 
 
 def _write_blob(blobs: Path, digest: Digest, chunks: Iterable[bytes]) -> Path:
