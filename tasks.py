@@ -6,6 +6,7 @@ Heavy imports (docker, pytest, rich, pydantic) happen inside the tasks, so `inv 
 from __future__ import annotations
 
 import functools
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
@@ -68,6 +69,7 @@ def _reported(body: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         from builder.errors import SparklockError
 
+        ends_at_once = signal.signal(signal.SIGINT, signal.default_int_handler)  # set by `inv`
         try:
             return body(*args, **kwargs)
         except SparklockError as error:
@@ -78,6 +80,8 @@ def _reported(body: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             sys.exit(130)
+        finally:
+            signal.signal(signal.SIGINT, ends_at_once)
 
     return run
 
@@ -112,7 +116,7 @@ def _progress(*, json: bool = False, quiet: bool = False) -> Progress:
 def lock(
     _ctx: Context, file: str = FILE, check: bool = False, json: bool = False, quiet: bool = False
 ) -> None:
-    """Resolve the manifest and write lockfile.json; with --check, only say if it is current."""
+    """Resolve the manifest and write lockfile.json; with --check, only say if it is right."""
     from builder import pipeline
 
     path = Path(file)

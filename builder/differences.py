@@ -58,6 +58,11 @@ def staleness(lock: Lock, loaded: LoadedManifest) -> tuple[Difference, ...]:
     return tuple(found)
 
 
+def lock_differences(before: Lock, after: Lock) -> tuple[Difference, ...]:
+    """Every fact that differs between two locks; none means that their bytes are equal."""
+    return differences(before.model_dump(mode="json"), after.model_dump(mode="json"))
+
+
 def differences(before: JsonValue, after: JsonValue) -> tuple[Difference, ...]:
     """Every fact that differs between two JSON values, such as two locks, in the locks' order.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from builder.assembly import (
@@ -28,7 +28,6 @@ from builder.lock import (
     LockedImage,
     LockedPick,
     LockedTable,
-    ModelFile,
 )
 from builder.oci.assemble import epoch_of
 from builder.oci.model import Platform
@@ -36,31 +35,15 @@ from builder.oci.placement import parent_dirs, resolve_destination, stale_pyc
 from builder.oci.tree import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
+    from builder.asked import Wanted
     from builder.digest import Digest
-    from builder.manifest import ClusterManifest, Register, Source
+    from builder.manifest import Register, Source
     from builder.oci.select import Selected
     from builder.oci.tar import TarEntry
     from builder.oci.tree import Entry, ImageTree
     from builder.sources import Blobs
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A manifest together with what it points to in the repository.
-
-    `own_files` are the [[image.file]] sources, whose bytes are in the blob store already;
-    `model_files` the files of the model's folder. `place` turns a location such as
-    `image.graft[0]` into the text of an error's place.
-    """
-
-    manifest: ClusterManifest
-    cluster_digest: Digest
-    place: Callable[[str], str]
-    own_files: Mapping[str, ModelFile] = field(default_factory=dict)
-    model_files: tuple[ModelFile, ...] = ()
-    architectures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from builder.manifest import ConfigChanges
+from builder.oci.formats import CONFIG_FORMAT, LAYER_FORMAT
 from builder.values import AbsolutePath, DigestText, DirMode, Mode
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class Formats(Record):
 
     layer: int
     config: int
+
+
+FORMATS: Final = Formats(layer=LAYER_FORMAT, config=CONFIG_FORMAT)
+"""Those that this sparklock writes."""
 
 
 class LockedLayer(Record):

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from builder.assembly import as_stored, assemble_locked, inputs_digest
-from builder.differences import differences, staleness
+from builder.current import current, wanted_of
+from builder.differences import lock_differences
 from builder.edges.files import read_lock, read_manifest, write_lock
+from builder.edges.inputs import Inputs
 from builder.edges.kept import KeptSource
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
 from builder.errors import LockError
-from builder.hybrid import Wanted
-from builder.lock import Formats, all_digests
+from builder.lock import all_digests
 from builder.lock_errors import LockVersionError
-from builder.oci.assemble import CONFIG_FORMAT
 from builder.oci.errors import DigestMismatchError
 from builder.oci.reference import ImageReference
-from builder.oci.tar import LAYER_FORMAT, write_tar
+from builder.oci.tar import write_tar
 from builder.pipeline_errors import (
-    CheckpointConfigError,
-    OtherFormatsError,
     OutputsDifferError,
     OwnFileChangedError,
-    StaleLockError,
     StaleSchemaError,
     UnsupportedSourceError,
 )
 from builder.reports import Built, LockReport
-from builder.resolve import as_asked, outputs_of, resolve
+from builder.resolve import outputs_of, resolve
 from builder.schema import FILE_NAME, schema_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from builder.differences import Difference
     from builder.lock import Lock
     from builder.manifest import Source
     from builder.oci.assemble import AssembledImage
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
-    from builder.sources import ImageSource
+    from builder.sources import Blobs, ImageSource
 
 STORE: Final = ".sparklock/store"
 """The blob store, beside the manifest. It can be deleted at any time."""
@@ -59,12 +54,23 @@ def lock(file: Path, progress: Progress) -> LockReport:
 
 
 def check_lock(file: Path) -> LockReport:
-    """The lock's report if it belongs to the manifest and its files; reads no source.
+    """The lock's report if it is right, as far as one can tell here: writes nothing.
 
-    Raises StaleLockError, or what reading the lock raises.
+    Reads no source: when the store lacks an input, the report says so. Raises StaleLockError when
+    the lock does not belong to the manifest and its files, OutputsDifferError when its inputs make
+    another image, or what reading the lock raises.
     """
     loaded = read_manifest(file)
-    return _current(loaded)
+    report = current(loaded)
+    found = report.lock
+    inputs = Inputs(store_of(loaded), loaded.folder, found.image.files)
+    needed = all_digests(found)
+    lacking = sum(not inputs.is_sound(digest) for digest in needed)
+    if lacking:
+        _require_same(loaded, found, _relabelled(found))
+        return replace(report, lacking=(lacking, len(needed)))
+    _assembled(loaded, found, inputs)
+    return report
 
 
 def build(
@@ -77,7 +83,7 @@ def build(
     """
     loaded = read_manifest(file)
     try:
-        report = _current(loaded)
+        report = current(loaded)
     except LockError:
         if locked:
             raise
@@ -150,34 +156,6 @@ def store_of(loaded: LoadedManifest) -> BlobStore:
     return BlobStore(loaded.folder / STORE)
 
 
-def wanted_of(loaded: LoadedManifest) -> Wanted:
-    """The manifest with what it points to, as resolving takes it."""
-    return Wanted(
-        manifest=loaded.manifest,
-        cluster_digest=loaded.cluster_digest,
-        place=loaded.place,
-        own_files=loaded.own_files,
-        model_files=loaded.model_files,
-        architectures=_architectures(loaded),
-    )
-
-
-def _architectures(loaded: LoadedManifest) -> tuple[str, ...]:
-    """The architectures that the checkpoint's config.json states; none for a model of the Hub."""
-    folder = loaded.manifest.model.files
-    if folder is None:
-        return ()
-    path = loaded.folder / folder / "config.json"
-    try:
-        document = json.loads(path.read_bytes())
-        found = document["architectures"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise CheckpointConfigError(str(path), f"{type(error).__name__}: {error}") from error
-    if not (isinstance(found, list) and found and all(isinstance(item, str) for item in found)):
-        raise CheckpointConfigError(str(path), f"architectures = {found!r}")
-    return tuple(found)
-
-
 def store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
     """Nothing; the store then has the bytes of [[image.file]] as they were when it was read.
 
@@ -205,7 +183,7 @@ def _locked_anew(loaded: LoadedManifest, progress: Progress) -> LockReport:
     if old is None:
         write_lock(loaded.lock_path, new)
         return LockReport(loaded=loaded, lock=new, new=True, changes=())
-    changes = _differences(old, new)
+    changes = lock_differences(old, new)
     if changes:
         write_lock(loaded.lock_path, new)
     return LockReport(loaded=loaded, lock=new, new=False, changes=changes)
@@ -222,18 +200,6 @@ def _old_lock(loaded: LoadedManifest) -> Lock | None:
     return None
 
 
-def _current(loaded: LoadedManifest) -> LockReport:
-    """The lock, if it is of these formats and belongs to the manifest and its files."""
-    path = loaded.lock_path
-    found = read_lock(path)
-    if found.formats != Formats(layer=LAYER_FORMAT, config=CONFIG_FORMAT):
-        raise OtherFormatsError(str(path), found.formats)
-    changes = staleness(found, loaded) or _differences(found, as_asked(found, wanted_of(loaded)))
-    if changes:
-        raise StaleLockError(str(path), changes)
-    return LockReport(loaded=loaded, lock=found, new=False, changes=())
-
-
 def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Progress) -> None:
     """Read the sources again when the store lacks an input of the lock; they must give it again.
 
@@ -246,24 +212,23 @@ def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Prog
     _require_same(loaded, lock, _resolved(loaded, progress))
 
 
-def _assembled(loaded: LoadedManifest, lock: Lock, store: BlobStore) -> AssembledImage:
+def _assembled(loaded: LoadedManifest, lock: Lock, blobs: Blobs) -> AssembledImage:
     """The image, once everything that the lock says of it is known to be right."""
-    image = as_stored(lock.image, store)
-    inputs = inputs_digest(image, lock.formats)
-    assembled = assemble_locked(image, inputs, store)
-    made = {"image": image, "inputs_digest": inputs, "outputs": outputs_of(assembled)}
-    _require_same(loaded, lock, lock.model_copy(update=made))
+    made = _relabelled(lock.model_copy(update={"image": as_stored(lock.image, blobs)}))
+    assembled = assemble_locked(made.image, made.inputs_digest, blobs)
+    _require_same(loaded, lock, made.model_copy(update={"outputs": outputs_of(assembled)}))
     return assembled
 
 
+def _relabelled(lock: Lock) -> Lock:
+    """The lock with the digest of its own inputs."""
+    return lock.model_copy(update={"inputs_digest": inputs_digest(lock.image, lock.formats)})
+
+
 def _require_same(loaded: LoadedManifest, lock: Lock, built: Lock) -> None:
-    changes = _differences(lock, built)
+    changes = lock_differences(lock, built)
     if changes:
         raise OutputsDifferError(str(loaded.lock_path), changes)
-
-
-def _differences(before: Lock, after: Lock) -> tuple[Difference, ...]:
-    return differences(before.model_dump(mode="json"), after.model_dump(mode="json"))
 
 
 def _keep(assembled: AssembledImage, store: BlobStore) -> None:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import BuildError, LockError, ManifestError, Message
-from builder.lock import Formats
-from builder.oci.assemble import CONFIG_FORMAT
-from builder.oci.tar import LAYER_FORMAT
+from builder.lock import FORMATS, Formats
 
 if TYPE_CHECKING:
     from builder.differences import Difference
@@ -153,12 +151,11 @@ class OtherFormatsError(LockError):
     @property
     def messages(self) -> tuple[Message, ...]:
         """One message with the versions of both."""
-        ours = Formats(layer=LAYER_FORMAT, config=CONFIG_FORMAT)
         return (
             Message(
                 place=self.place,
                 what="the lock is of other byte formats",
-                expected=f"layer {ours.layer}, config {ours.config}",
+                expected=f"layer {FORMATS.layer}, config {FORMATS.config}",
                 found=f"layer {self.locked.layer}, config {self.locked.config}",
                 remedy="use the sparklock that wrote it, or `inv lock` to move to this one's",
             ),

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 class LockReport:
     """What `inv lock` did: every difference to the lock that was there.
 
-    `new` means that there was none that could be read.
+    `new` means that there was none that could be read. `lacking` is for a check alone: how many
+    inputs of the image the store lacks, and of how many; then the image itself was not compared.
     """
 
     loaded: LoadedManifest
     lock: Lock
     new: bool
     changes: tuple[Difference, ...]
+    lacking: tuple[int, int] | None = None
 
     @property
     def path(self) -> Path:
@@ -51,14 +53,23 @@ class LockReport:
     def text(self) -> str:
         """The outcome as lines of plain text."""
         if not self.written:
-            return f"{self.path} is current: image {self.lock.outputs.manifest_digest}"
+            head = f"{self.path} is current: image {self.lock.outputs.manifest_digest}"
+            return "\n".join([head, *self._unchecked()])
         head = f"{self.path} written: image {self.lock.outputs.manifest_digest}"
         lines = [f"  {change.text()}" for change in self.changes]
         return "\n".join([head, *lines])
 
+    def _unchecked(self) -> list[str]:
+        if self.lacking is None:
+            return []
+        count, total = self.lacking
+        what = f"not compared: the image, since the store lacks {count} of its {total} inputs"
+        return [f"  {what}; inv build --locked reads them from the sources and compares"]
+
     def as_json(self) -> JsonValue:
-        """The outcome as a JSON object."""
+        """The outcome as a JSON object; `image_compared` is false after a check without inputs."""
         return {
+            "image_compared": self.lacking is None,
             "written": self.written,
             "lock_digest": self.digest,
             "manifest_digest": self.lock.outputs.manifest_digest,

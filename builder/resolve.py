@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
+from builder.asked import locked_model, locked_nodes
 from builder.assembly import assemble_locked, inputs_digest
 from builder.graft.packages import VLLM, keep_for
-from builder.hybrid import Hybrid, ReadImage, Wanted
-from builder.lock import (
-    Formats,
-    Lock,
-    LockedBase,
-    LockedDonor,
-    LockedModel,
-    LockedNode,
-    OutputLayer,
-    Outputs,
-)
-from builder.oci.assemble import CONFIG_FORMAT
+from builder.hybrid import Hybrid, ReadImage
+from builder.lock import FORMATS, Lock, OutputLayer, Outputs
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
-from builder.oci.tar import LAYER_FORMAT
 from builder.oci.whiteout import read_tree
 from builder.read.errors import UnpinnedSourceError
-from builder.topology import ranks
 
 if TYPE_CHECKING:
+    from builder.asked import Wanted
     from builder.manifest import ClusterManifest, Source
     from builder.oci.assemble import AssembledImage
     from builder.oci.model import Image, Layer
     from builder.oci.select import Selected
     from builder.progress import Progress
     from builder.sources import Blobs, ImageSource
-
-
-L = TypeVar("L", LockedBase, LockedDonor)
 
 
 class Sources(Protocol):
@@ -61,18 +48,17 @@ def resolve(wanted: Wanted, sources: Sources, blobs: Blobs, progress: Progress) 
     progress.stage("resolve files and tables, check that the image closes")
     names = sorted(manifest.image.donors)
     image = Hybrid(wanted, base, dict(zip(names, donors, strict=True)), blobs).locked()
-    formats = Formats(layer=LAYER_FORMAT, config=CONFIG_FORMAT)
-    inputs = inputs_digest(image, formats)
+    inputs = inputs_digest(image, FORMATS)
     assembled = assemble_locked(image, inputs, blobs)
     for note in assembled.notes:
         progress.note(note)
     return Lock(
-        formats=formats,
+        formats=FORMATS,
         name=manifest.name,
         cluster_digest=wanted.cluster_digest,
         image=image,
-        model=_locked_model(wanted),
-        nodes=_locked_nodes(manifest),
+        model=locked_model(wanted),
+        nodes=locked_nodes(manifest),
         inputs_digest=inputs,
         outputs=outputs_of(assembled),
     )
@@ -97,44 +83,6 @@ def outputs_of(assembled: AssembledImage) -> Outputs:
         layers_total=len(image.layers),
         new_bytes=sum(layer.size_bytes for layer in layers),
     )
-
-
-def as_asked(lock: Lock, wanted: Wanted) -> Lock:
-    """The lock with all values that the manifest and its files alone decide, read from no source.
-
-    It is the lock itself, unless somebody changed such a value in it by hand.
-    """
-    manifest = wanted.manifest
-    section = manifest.image
-    image = lock.image.model_copy(
-        update={
-            "platform": section.platform,
-            "epoch": lock.image.epoch if section.epoch is None else section.epoch,
-            "base": _as_pinned(lock.image.base, section.base),
-            "donors": tuple(
-                _as_pinned(donor, section.donors[donor.name])
-                for donor in lock.image.donors
-                if donor.name in section.donors
-            ),
-            "changes": section.config,
-            "vllm_version": manifest.vllm.version,
-        }
-    )
-    return lock.model_copy(
-        update={
-            "name": manifest.name,
-            "image": image,
-            "model": _locked_model(wanted),
-            "nodes": _locked_nodes(manifest),
-        }
-    )
-
-
-def _as_pinned(found: L, source: Source) -> L:
-    """A locked image under the pin of the manifest, which is of an index or of a manifest."""
-    digests = (found.index_digest, found.manifest_digest)
-    pinned = {} if source.digest in digests else {"manifest_digest": source.digest}
-    return found.model_copy(update={"asked": source.source, **pinned})
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,20 +140,3 @@ def _read(
 def _keep_documents(base: Image, blobs: Blobs) -> None:
     blobs.put([base.manifest.raw], expected=base.manifest.descriptor.digest)
     blobs.put([base.config.raw], expected=base.config.digest)
-
-
-def _locked_model(wanted: Wanted) -> LockedModel:
-    model = wanted.manifest.model
-    return LockedModel(
-        repo=model.repo,
-        revision=model.revision,
-        architectures=wanted.architectures,
-        files=wanted.model_files,
-    )
-
-
-def _locked_nodes(manifest: ClusterManifest) -> tuple[LockedNode, ...]:
-    return tuple(
-        LockedNode(rank=rank.node_rank, name=rank.node.name, fabric=rank.host_ip, hcas=rank.hcas)
-        for rank in ranks(manifest)
-    )

@@ -6,10 +6,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from builder.current import check_lock
 from builder.edges.files import read_manifest, ssh_config_of
 from builder.edges.layout import LayoutSource
 from builder.lockfile import lock_digest
-from builder.pipeline import build, check_lock
 from deploy.actions import PullImage
 from deploy.apply import apply
 from deploy.confirm import Limits
@@ -194,6 +194,8 @@ def _supply(
     file: Path, loaded: LoadedManifest, todo: Plan, nodes: Nodes, progress: Progress
 ) -> None:
     """Let the nodes fetch what the plan brings them; the image is built if the store lacks it."""
+    from builder.pipeline import build  # noqa: PLC0415 - a plan, a second deploy build nothing
+
     fetches_image = any(isinstance(action, PullImage) for action in todo.actions)
     offer = offer_of(build(file, progress, locked=True)) if fetches_image else None
     model = loaded.manifest.model.files

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from builder.current import check_lock
 from builder.edges.files import ssh_config_of
-from builder.pipeline import check_lock
 from verify.edges.process import Ended, run_pytest
 from verify.errors import BrokenRunError, NodesNotReadyError, NothingSelectedError
 from verify.events import Told

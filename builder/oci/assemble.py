@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from builder.digest import FloatInCanonicalJsonError, Hasher, canonical_json, digest_bytes
 from builder.labels import INPUTS
+from builder.oci.formats import LAYER_FORMAT
 from builder.oci.image_errors import (
     DiffIdClashError,
     TooManyLayersError,
@@ -30,7 +31,7 @@ from builder.oci.model import (
     ImageManifest,
     Layer,
 )
-from builder.oci.tar import LAYER_FORMAT, ordered, whiteout_entry, write_tar
+from builder.oci.tar import ordered, whiteout_entry, write_tar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from builder.manifest import ConfigChanges
     from builder.oci.tar import TarEntry
 
-CONFIG_FORMAT: Final = 1
 MAX_LAYERS: Final = 120
 """Moby's layer store stops at 125; a few are left for who builds on our image."""
 

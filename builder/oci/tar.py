@@ -2,7 +2,7 @@
 
 Python's tarfile has changed its bytes between versions, and gzip its bytes between libraries; so
 layers of ours are plain tar from this writer, and their digest is their diff_id. A change of even
-one byte here is a new LAYER_FORMAT. Source: POSIX.1-2017, pax interchange format.
+one byte here is a new LAYER_FORMAT (formats.py). Source: POSIX.1-2017, pax interchange format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     SortKey: TypeAlias = tuple[tuple[int, bytes], ...]
 
-LAYER_FORMAT: Final = 1
 BLOCK: Final = 512
 WHITEOUT_PREFIX: Final = ".wh."
 OPAQUE_NAME: Final = ".wh..wh..opq"

@@ -16,10 +16,11 @@ import pytest
 
 from builder.digest import Digest, canonical_json, digest_bytes
 from builder.manifest import ConfigChanges
-from builder.oci.assemble import CONFIG_FORMAT, Assembly, assemble
+from builder.oci.assemble import Assembly, assemble
+from builder.oci.formats import CONFIG_FORMAT, LAYER_FORMAT
 from builder.oci.model import DOCKER_LAYER_GZIP, OCI_CONFIG, OCI_MANIFEST, Descriptor
 from builder.oci.select import image_of, parse_config, parse_manifest
-from builder.oci.tar import LAYER_FORMAT, TarEntry, TarKind, file_entry, ordered, write_tar
+from builder.oci.tar import TarEntry, TarKind, file_entry, ordered, write_tar
 
 ROOT = Path(__file__).parents[2]
 EPOCH = 1767225600

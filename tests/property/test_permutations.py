@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builder.asked import Wanted
 from builder.digest import Digest, digest_bytes
-from builder.hybrid import Wanted
 from builder.lock import ModelFile
 from builder.manifest import cluster_digest
 from builder.progress import Silent

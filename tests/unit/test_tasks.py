@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import tasks
 from tasks import ns
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +50,47 @@ def test_the_map_of_the_project_has_every_task_with_a_line_of_help() -> None:
         assert f"  {name} " in shown
         assert first.split()[0] in shown
         assert first.endswith(".")
+
+
+def test_a_task_that_is_interrupted_says_so_and_then_nothing_cleans_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def body() -> None:
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit) as caught:
+            tasks._reported(body)()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_an_interruption_while_the_tasks_are_imported_is_one_line(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "inv", tmp_path)
+    (tmp_path / "tasks.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
+    (tmp_path / "requirements.txt").touch()
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / ".venv" / ".made-from").touch()
+
+    with subprocess.Popen(
+        [tmp_path / "inv", "--list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "here\n"
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+
+    assert told == "interrupted\n"
+    assert process.returncode == 130
 
 
 @pytest.mark.parametrize("name", TASKS)

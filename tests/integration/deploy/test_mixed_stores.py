@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder.pipeline import check_lock
+from builder.current import check_lock
 from deploy import pipeline
 from deploy.state import ImageStore
 

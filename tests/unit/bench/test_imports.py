@@ -20,6 +20,15 @@ def test_a_listing_of_tasks_imports_nothing_heavy() -> None:
     assert not HEAVY & listing.modules
 
 
+def test_asking_whether_a_lock_is_current_imports_nothing_that_makes_images() -> None:
+    program = "import sys, builder.current, deploy.pipeline, verify.run; print(*sys.modules)"
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "builder.current" in done.stdout
+    makers = {"builder.pipeline", "builder.assembly", "builder.hybrid", "builder.graft", "tomlkit"}
+    assert not makers & set(done.stdout.split())
+
+
 @pytest.mark.parametrize("module", ["builder.pipeline", "deploy.pipeline"])
 def test_verbs_import_no_engine_and_no_registry_before_they_need_one(module: str) -> None:
     program = f"import sys, {module}; print({{'docker', 'requests', 'rich'}} & set(sys.modules))"

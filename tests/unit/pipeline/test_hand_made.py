@@ -128,6 +128,32 @@ def test_building_finds_a_hand_made_change_of(
         assert message.remedy
 
 
+STORED = {name: case for name, case in RESOLVED.items() if "no store" not in name}
+
+
+@pytest.mark.parametrize(("change", "path"), STORED.values(), ids=STORED)
+def test_checking_finds_without_a_source_a_hand_made_change_of(
+    project: Project, change: Callable[[dict[str, Any]], object], path: str
+) -> None:
+    project.lock()
+    rewritten(project, change)
+    project.remove("images")
+
+    with pytest.raises(OutputsDifferError) as caught:
+        project.check()
+    assert path in changed_paths(caught.value)
+
+
+def test_checking_without_a_store_still_finds_what_the_lock_says_twice(project: Project) -> None:
+    project.lock()
+    project.remove(".sparklock").remove("images")
+    rewritten(project, lambda lock: lock["image"]["picks"][0].update(digest=OTHER))
+
+    with pytest.raises(OutputsDifferError) as caught:
+        project.check()
+    assert changed_paths(caught.value) == ["inputs_digest"]
+
+
 PROVENANCE = {
     ("image", "donors", "config_digest"),
     ("image", "picks", "donor"),

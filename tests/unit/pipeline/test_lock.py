@@ -73,6 +73,7 @@ def test_a_report_in_json_has_digests_and_changes(project: Project) -> None:
     lock = project.read_lock()
     changes = report.pop("changes")
     assert report == {
+        "image_compared": True,
         "written": True,
         "lock_digest": digest_bytes(project.lock_file.read_bytes()),
         "manifest_digest": lock.outputs.manifest_digest,
@@ -91,7 +92,32 @@ def test_checking_reads_no_source_and_writes_nothing(project: Project) -> None:
 
     assert report.lock == lock
     assert not report.written
+    assert report.lacking == (4, 4)
+    assert "not compared: the image, since the store lacks 4 of its 4 inputs" in report.text()
     assert sorted(project.folder.rglob("*")) == before
+
+
+def test_checking_with_a_store_compares_the_image_and_writes_nothing(project: Project) -> None:
+    lock = project.lock().lock
+    project.store.path(lock.image.files[0].digest).unlink()  # that one lies beside the manifest
+    for name in ("images", ".sparklock/store/tmp"):
+        shutil.rmtree(project.folder / name)
+    before = sorted(project.folder.rglob("*"))
+
+    report = project.check()
+
+    assert "not compared" not in report.text()
+    assert report.lacking is None
+    assert sorted(project.folder.rglob("*")) == before
+
+
+def test_checking_says_when_an_input_in_the_store_is_damaged(project: Project) -> None:
+    pick = project.lock().lock.image.picks[0]
+    path = project.store.path(pick.digest)
+    path.chmod(0o644)
+    path.write_bytes(b"other bytes")
+
+    assert "the store lacks 1 of its 4 inputs" in project.check().text()
 
 
 @pytest.mark.parametrize("call", [Project.check, lambda project: project.build(locked=True)])

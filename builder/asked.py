@@ -1,0 +1,92 @@
+"""What is wanted, and what of a lock follows from that alone: no source, no store is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from builder.lock import Lock, LockedBase, LockedDonor, LockedModel, LockedNode
+from builder.topology import ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from builder.digest import Digest
+    from builder.lock import ModelFile
+    from builder.manifest import ClusterManifest, Source
+
+L = TypeVar("L", LockedBase, LockedDonor)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A manifest together with what it points to in the repository.
+
+    `own_files` are the [[image.file]] sources, whose bytes are in the blob store already;
+    `model_files` the files of the model's folder. `place` turns a location such as
+    `image.graft[0]` into the text of an error's place.
+    """
+
+    manifest: ClusterManifest
+    cluster_digest: Digest
+    place: Callable[[str], str]
+    own_files: Mapping[str, ModelFile] = field(default_factory=dict)
+    model_files: tuple[ModelFile, ...] = ()
+    architectures: tuple[str, ...] = ()
+
+
+def as_asked(lock: Lock, wanted: Wanted) -> Lock:
+    """The lock with all values that the manifest and its files alone decide, read from no source.
+
+    It is the lock itself, unless somebody changed such a value in it by hand.
+    """
+    manifest = wanted.manifest
+    section = manifest.image
+    image = lock.image.model_copy(
+        update={
+            "platform": section.platform,
+            "epoch": lock.image.epoch if section.epoch is None else section.epoch,
+            "base": _as_pinned(lock.image.base, section.base),
+            "donors": tuple(
+                _as_pinned(donor, section.donors[donor.name])
+                for donor in lock.image.donors
+                if donor.name in section.donors
+            ),
+            "changes": section.config,
+            "vllm_version": manifest.vllm.version,
+        }
+    )
+    return lock.model_copy(
+        update={
+            "name": manifest.name,
+            "image": image,
+            "model": locked_model(wanted),
+            "nodes": locked_nodes(manifest),
+        }
+    )
+
+
+def _as_pinned(found: L, source: Source) -> L:
+    """A locked image under the pin of the manifest, which is of an index or of a manifest."""
+    digests = (found.index_digest, found.manifest_digest)
+    pinned = {} if source.digest in digests else {"manifest_digest": source.digest}
+    return found.model_copy(update={"asked": source.source, **pinned})
+
+
+def locked_model(wanted: Wanted) -> LockedModel:
+    """What a lock says of the model."""
+    model = wanted.manifest.model
+    return LockedModel(
+        repo=model.repo,
+        revision=model.revision,
+        architectures=wanted.architectures,
+        files=wanted.model_files,
+    )
+
+
+def locked_nodes(manifest: ClusterManifest) -> tuple[LockedNode, ...]:
+    """What a lock says of the nodes, in the order of their ranks."""
+    return tuple(
+        LockedNode(rank=rank.node_rank, name=rank.node.name, fabric=rank.host_ip, hcas=rank.hcas)
+        for rank in ranks(manifest)
+    )
