@@ -130,7 +130,7 @@ def lock(
     help=_help(
         "file", "json", "quiet",
         locked="refuse when the lock is missing or old, instead of writing it",
-        output="also write the image as an OCI layout into this folder",
+        output="also write the image: FILE.tar for one archive, else a folder (OCI layout)",
     )
 )  # fmt: skip
 @_reported

@@ -1,8 +1,13 @@
-"""Keys of the labels that deployed containers carry; shared by deploy/ and verify/."""
+"""Keys of the labels that deployed containers carry, and the image's name; shared by all verbs."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from builder.digest import hex_of
+
+if TYPE_CHECKING:
+    from builder.digest import Digest
 
 CLUSTER: Final = "io.sparklock.cluster"
 """The manifest's name: which cluster the container belongs to."""
@@ -21,3 +26,8 @@ RANK: Final = "io.sparklock.rank"
 
 INPUTS: Final = "io.sparklock.inputs"
 """Image label: digest of everything that determined the image."""
+
+
+def image_reference(cluster: str, manifest_digest: Digest) -> str:
+    """The tag a cluster's image has in an engine, such as `sparklock/lab:0123456789ab`."""
+    return f"sparklock/{cluster}:{hex_of(manifest_digest)[:12]}"

@@ -11,9 +11,11 @@ from builder.differences import lock_differences
 from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.inputs import Inputs
 from builder.edges.kept import KeptSource
-from builder.edges.layout import LayoutSource, write_layout
+from builder.edges.layout import LayoutSource
+from builder.edges.output import output_at, write_output
 from builder.edges.store import BlobStore
 from builder.errors import LockError
+from builder.labels import image_reference
 from builder.lock import all_digests
 from builder.lock_errors import LockVersionError
 from builder.oci.errors import DigestMismatchError
@@ -79,8 +81,9 @@ def build(
     """Assemble the image, compare it with the lock, and keep its new blobs in the store.
 
     Without `locked` a missing or stale lock is written first. With `output` the whole image is
-    also written there as an OCI layout. Raises LockError, BuildError and ManifestError.
+    also written there, as output_at says. Raises LockError, BuildError, ManifestError, OptionError.
     """
+    target = output_at(output) if output else None
     loaded = read_manifest(file)
     try:
         report = current(loaded)
@@ -103,12 +106,12 @@ def build(
             loaded.manifest.image.base, place=loaded.place("image.base")
         ),
         notes=assembled.notes,
-        output=output,
+        output=target,
         lock_written=report.written,
     )
-    if output:
-        progress.stage(f"write {output}")
-        write_layout(output, built.image, built.open_blob)
+    if target:
+        name = image_reference(wanted.name, wanted.outputs.manifest_digest)
+        write_output(target, built.image, built.open_blob, name=name, progress=progress)
     return built
 
 

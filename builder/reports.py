@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from builder.differences import Difference
     from builder.digest import Digest, JsonValue
+    from builder.edges.output import Output
     from builder.edges.store import BlobStore
     from builder.lock import Lock
     from builder.oci.model import Descriptor, Image
@@ -92,7 +93,7 @@ class Built:
     store: BlobStore
     base: ImageSource
     notes: tuple[str, ...]
-    output: Path | None = None
+    output: Output | None = None
     lock_written: bool = False
 
     @contextmanager
@@ -118,7 +119,7 @@ class Built:
         if self.lock_written:
             lines.append(f"  lock      {self.loaded.lock_path} was written: review its difference")
         if self.output:
-            lines.append(f"  written   {self.output} (OCI layout)")
+            lines.append(f"  written   {self.output.path} ({self.output.kind.value})")
         return "\n".join(lines)
 
     def as_json(self) -> JsonValue:
@@ -127,5 +128,5 @@ class Built:
             "lock_digest": self.lock_digest,
             "lock_written": self.lock_written,
             "outputs": self.lock.outputs.model_dump(mode="json"),
-            "output": str(self.output) if self.output else None,
+            "output": str(self.output.path) if self.output else None,
         }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from builder import labels
-from builder.digest import canonical_json, digest_bytes, hex_of
+from builder.digest import canonical_json, digest_bytes
 from builder.topology import container_environment, ranks
 
 if TYPE_CHECKING:
@@ -127,11 +127,6 @@ class ContainerSpec:
         }
 
 
-def image_reference(cluster: str, manifest_digest: Digest) -> str:
-    """The tag a cluster's image has on its nodes, such as `sparklock/lab:0123456789ab`."""
-    return f"sparklock/{cluster}:{hex_of(manifest_digest)[:12]}"
-
-
 def launch(manifest: ClusterManifest, lock: Lock) -> tuple[ContainerSpec, ...]:
     """The container of every rank, head first."""
     digest = lock.outputs.manifest_digest
@@ -140,7 +135,7 @@ def launch(manifest: ClusterManifest, lock: Lock) -> tuple[ContainerSpec, ...]:
             cluster=manifest.name,
             node=rank.node.name,
             rank=rank.node_rank,
-            image=image_reference(manifest.name, digest),
+            image=labels.image_reference(manifest.name, digest),
             manifest_digest=digest,
             command=_command(manifest, rank),
             env=tuple(sorted(container_environment(manifest, rank.node).items())),

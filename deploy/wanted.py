@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deploy.launch import ContainerSpec, image_reference, launch
+from builder.labels import image_reference
+from deploy.launch import ContainerSpec, launch
 
 if TYPE_CHECKING:
     from builder.digest import Digest

@@ -7,14 +7,12 @@ takes `["a"+, "b"]`. It is for edits, where it keeps comments and layout.
 from __future__ import annotations
 
 import errno
-import os
 import re
 import stat
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from builder.edges.disk import publish, temporary
+from builder.edges.disk import write_whole
 from builder.edges.local_files import read_local_files
 from builder.lock_errors import LockNotFoundError, LockNotWritableError, LockUnreadableError
 from builder.lockfile import lock_text, parse_lock
@@ -32,6 +30,8 @@ from builder.read.lines import key_lines
 from builder.read.loaded import LoadedManifest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from builder.lock import Lock
     from builder.manifest import ClusterManifest
     from builder.read.check import Checked
@@ -167,18 +167,9 @@ def write_lock(path: Path, lock: Lock) -> None:
     Raises LockNotWritableError.
     """
     try:
-        _replace(path, lock_text(lock))
+        write_whole(path, [lock_text(lock)])
     except OSError as error:
         raise LockNotWritableError(str(path), _reason(error)) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write beside the file and rename, so that an interruption leaves the old one whole."""
-    path = Path(os.path.realpath(path))  # a rename onto a link would put a file in its place
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    with temporary(path.parent, prefix=f".{path.name}.") as file:
-        file.write(data)
-        publish(file, path, mode=mode)
 
 
 def _reason(error: Exception) -> str:

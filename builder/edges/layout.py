@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING
 
 from builder.digest import digest_bytes, hex_of
-from builder.edges.disk import chunks_of, publish, storage_errors, temporary
+from builder.edges.disk import UNFINISHED, abandoned, chunks_of, publish, storage_errors, temporary
 from builder.oci.documents import IndexDocument, json_object, read_document
 from builder.oci.errors import (
     DigestMismatchError,
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from builder.digest import Digest
     from builder.oci.model import Descriptor, Image
     from builder.sources import OpenBlob
-
-UNFINISHED: Final = ".writing-"
-"""How the name of a file begins that is being written, or was when its writer was killed."""
 
 
 class LayoutSource:
@@ -130,7 +127,7 @@ def write_layout(
     what the layout held before is removed after that. `name` becomes the image's ref.name.
     Raises NotALayoutError when the folder holds something else.
     """
-    _refuse_other_folder(directory)
+    refuse_other_folder(directory)
     blobs = directory / "blobs" / "sha256"
     with storage_errors(str(directory), "write an OCI layout"):
         directory.mkdir(parents=True, exist_ok=True)
@@ -147,11 +144,14 @@ def write_layout(
                 whole = checked(chunks, descriptor, place=place)
                 kept.add(_write_blob(blobs, descriptor.digest, whole))
         _write(directory / INDEX, [index_text(image, {REF_NAME: name} if name else {})])
-        for path in {*blobs.iterdir(), *directory.glob(f"{UNFINISHED}*")} - kept:
-            path.unlink()
+        old = (path for path in blobs.iterdir() if not path.name.startswith(UNFINISHED))
+        left = (*abandoned(blobs, prefix=UNFINISHED), *abandoned(directory, prefix=UNFINISHED))
+        for path in {*old, *left} - kept:
+            path.unlink(missing_ok=True)
 
 
-def _refuse_other_folder(directory: Path) -> None:
+def refuse_other_folder(directory: Path) -> None:
+    """Nothing, if a layout may be written to a folder; NotALayoutError otherwise."""
     if not directory.exists():
         return
     if not directory.is_dir():

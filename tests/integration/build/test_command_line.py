@@ -144,3 +144,28 @@ def test_skopeo_reads_the_output_under_the_same_digest(
     ).stdout
 
     assert digest_bytes(raw) == digest
+
+
+@pytest.mark.parametrize("kind", ["oci-archive", "docker-archive"])
+def test_skopeo_reads_the_archive_as_either_of_its_kinds(
+    project: Project, tmp_path: Path, kind: str
+) -> None:
+    if shutil.which("skopeo") is None:
+        pytest.skip("skopeo is not installed: apt-get install skopeo")
+    outputs = project.build(output=tmp_path / "out.tar").lock.outputs
+    copied = ["skopeo", "--insecure-policy", "copy", f"{kind}:{tmp_path / 'out.tar'}"]
+
+    subprocess.run([*copied, f"dir:{tmp_path / 'copy'}"], check=True, capture_output=True)
+
+    raw = (tmp_path / "copy" / "manifest.json").read_bytes()
+    assert json.loads(raw)["config"]["digest"] == outputs.config_digest
+    if kind == "oci-archive":  # the other kind has no manifest: skopeo makes one
+        assert digest_bytes(raw) == outputs.manifest_digest
+
+
+def test_an_output_that_is_not_clear_is_the_caller_s_error(project: Project) -> None:
+    result = run(project.folder, "build", "--quiet", "--output", "image.tar.gz")
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--output image.tar.gz" in result.stderr
+    assert not project.lock_file.exists()
