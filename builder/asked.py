@@ -67,8 +67,10 @@ def as_asked(lock: Lock, wanted: Wanted) -> Lock:
 
 
 def _as_pinned(found: L, source: Source) -> L:
-    """A locked image under the pin of the manifest, which is of an index or of a manifest."""
-    digests = (found.index_digest, found.manifest_digest)
+    """A locked image under the pin of the manifest: an index's, a manifest's, an engine's ID."""
+    digests = [found.index_digest, found.manifest_digest]
+    if source.of_engine:
+        digests.append(found.config_digest)
     pinned = {} if source.digest in digests else {"manifest_digest": source.digest}
     return found.model_copy(update={"asked": source.source, **pinned})
 

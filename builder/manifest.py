@@ -15,7 +15,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     StringConstraints,
+    model_serializer,
 )
 
 from builder.digest import Digest, canonical_json, digest_bytes
@@ -66,17 +68,34 @@ ArgValue = Annotated[
 class Source(Section):
     """Where an image comes from, and the digest that pins it.
 
-    `digest` is the digest of an index or of one platform's manifest.
+    `digest` is the digest of an index or of one platform's manifest; of `docker:NAME` the image's
+    ID in its engine, or the digest of its config or manifest.
     """
 
     source: SourceText
     digest: DigestText | None = None
+    node: Name | None = Field(
+        default=None,
+        description="for docker:NAME, the node of [[nodes]] whose engine has the image; "
+        "unset = the engine that Docker's own settings name here",
+    )
 
     @property
     def digest_in_source(self) -> Digest | None:
         """The digest behind `@` of an image's name, if there is one."""
         _, at, digest = self.source.rpartition("@sha256:")
         return Digest(f"sha256:{digest}") if at else None
+
+    @property
+    def of_engine(self) -> bool:
+        """Whether the image is an engine's own."""
+        return self.source.startswith("docker:")
+
+    @model_serializer(mode="wrap")
+    def _without_node(self, standard: SerializerFunctionWrapHandler) -> dict[str, str | None]:
+        """Without an unset `node`: the digests of manifests are older than the key."""
+        found: dict[str, str | None] = standard(self)
+        return {key: value for key, value in found.items() if key != "node" or value is not None}
 
 
 class Graft(Section):

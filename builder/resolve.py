@@ -14,8 +14,11 @@ from builder.oci.model import Platform
 from builder.oci.select import select_manifest
 from builder.oci.whiteout import read_tree
 from builder.read.errors import UnpinnedSourceError
+from builder.sources import EngineImage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from builder.asked import Wanted
     from builder.manifest import ClusterManifest, Source
     from builder.oci.assemble import AssembledImage
@@ -101,7 +104,13 @@ def _choose(wanted: Wanted, sources: Sources) -> list[_Chosen]:
     found, unpinned = [], []
     for name, source in {"base": section.base, **donors}.items():
         opened = sources.open(source, place=wanted.place(f"image.{name}.source"))
-        selected = select_manifest(opened, source.digest, Platform.parse(section.platform))
+        pin = source.digest
+        if isinstance(opened, EngineImage):
+            if pin is None:
+                unpinned.append((wanted.place(f"image.{name}"), opened.image_id()))
+                continue
+            pin = None  # it can be a config's: the source itself sees to it, and offers one image
+        selected = select_manifest(opened, pin, Platform.parse(section.platform))
         found.append(_Chosen(name, opened, selected))
         if source.digest is None:
             offered = source.digest_in_source or selected.image.manifest.descriptor.digest
@@ -111,11 +120,20 @@ def _choose(wanted: Wanted, sources: Sources) -> list[_Chosen]:
     return found
 
 
+def kept_files(manifest: ClusterManifest) -> Callable[[str], bool]:
+    """Whether grafting, editing and the closure check can need the file at a tree path."""
+    section = manifest.image
+    packages = {VLLM}.union(
+        (graft.package for graft in section.grafts),
+        (register.package for register in section.registers),
+    )
+    return keep_for(packages, (file for graft in section.grafts for file in graft.files))
+
+
 def _read(
     chosen: _Chosen, manifest: ClusterManifest, blobs: Blobs, progress: Progress
 ) -> ReadImage:
     """The whole image; the files that grafting and editing can need are in `blobs` then."""
-    section = manifest.image
     layers = chosen.selected.image.layers
     total_bytes = sum(layer.descriptor.size_bytes for layer in layers)
     done_bytes = 0
@@ -126,13 +144,7 @@ def _read(
         done_bytes += layer.descriptor.size_bytes
 
     progress.stage(f"read {chosen.name} from {chosen.source.place}")
-    packages = {VLLM}.union(
-        (graft.package for graft in section.grafts),
-        (register.package for register in section.registers),
-    )
-    files = (file for graft in section.grafts for file in graft.files)
-    keep = keep_for(packages, files)
-    tree = read_tree(chosen.source, layers, keep=keep, blobs=blobs, seen=seen)
+    tree = read_tree(chosen.source, layers, keep=kept_files(manifest), blobs=blobs, seen=seen)
     progress.advance(chosen.name, total_bytes, total_bytes)
     return ReadImage(chosen.selected, tree)
 

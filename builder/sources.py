@@ -1,19 +1,20 @@
 """What the core asks of the outside: a place images come from, and a store of blobs.
 
-Two small Protocols, used by resolving, reading layers, picking and assembling. Their classes stand
-in builder/edges/: a file or folder for each kind of source, and store.py.
+Small Protocols, used by resolving, reading layers, picking and assembling. Their classes stand in
+builder/edges/: a file or folder for each kind of source, and store.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from builder.digest import Digest
-    from builder.oci.model import Descriptor
+    from builder.oci.layers import LayerListing
+    from builder.oci.model import Descriptor, Layer
 
     OpenBlob: TypeAlias = Callable[[Descriptor], AbstractContextManager[Iterator[bytes]]]
     """As ImageSource.open_blob: what whoever writes or sends an image reads its layers with."""
@@ -39,6 +40,22 @@ class ImageSource(Protocol):
 
     def open_blob(self, descriptor: Descriptor) -> AbstractContextManager[Iterator[bytes]]:
         """The stored bytes of a blob in chunks of at most 1 MiB, not yet checked by anyone."""
+
+
+@runtime_checkable
+class EngineImage(Protocol):
+    """What a source of an engine's own image has besides: an ID of the engine's, and one pass.
+
+    An engine gives an image only whole, its layers in an order of its own.
+    """
+
+    def image_id(self) -> Digest:
+        """What pins the image: its ID in its engine."""
+
+    def listings(
+        self, layers: Iterable[Layer], *, keep: Callable[[str], bool], blobs: Blobs
+    ) -> Iterator[LayerListing]:
+        """What builder.oci.layers.read_layer_of gives of each layer, in the order asked for."""
 
 
 class Blobs(Protocol):

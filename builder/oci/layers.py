@@ -69,8 +69,16 @@ def read_layer(
     Raises DigestMismatchError, SizeMismatchError, TruncatedBlobError, DiffIdMismatchError,
     MalformedLayerError, UnsafePathError or UnsupportedCompressionError.
     """
-    digest = layer.descriptor.digest
-    plain = plain_tar(chunks, layer, place=place)
+    return list_layer(plain_tar(chunks, layer, place=place), layer, keep=keep, blobs=blobs)
+
+
+def list_layer(
+    plain: Iterator[bytes], layer: Layer, *, keep: Callable[[str], bool], blobs: Blobs
+) -> LayerListing:
+    """As read_layer, of uncompressed bytes that the caller checks; they are read to their end.
+
+    That is also so before MalformedLayerError and UnsafePathError.
+    """
     stream = untar.TarStream(plain)
     listing = _Listing(layer, stream, keep, blobs)
     try:
@@ -78,6 +86,7 @@ def read_layer(
             listing.take(member)
     except untar.UntarError as error:
         drain(plain)
+        digest = layer.descriptor.digest
         raise MalformedLayerError(digest, entry=error.entry, reason=error.reason) from error
     except UnsafePathError:
         drain(plain)

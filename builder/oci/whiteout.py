@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from builder.oci.errors import DanglingHardLinkError
 from builder.oci.layers import read_layer_of
 from builder.oci.tree import Entry, ImageTree, Kind
+from builder.sources import EngineImage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,10 +48,13 @@ def read_tree(
     `seen` is called before each layer is read. Bytes of kept files are there also when the path is
     a hard link, into its own layer or one below.
     """
-    listings = []
-    for layer in layers:
-        seen(layer)
-        listings.append(read_layer_of(source, layer, keep=keep, blobs=blobs))
+    if isinstance(source, EngineImage):
+        listings = list(source.listings(layers, keep=keep, blobs=blobs))
+    else:
+        listings = []
+        for layer in layers:
+            seen(layer)
+            listings.append(read_layer_of(source, layer, keep=keep, blobs=blobs))
     wanted: set[str] = set()
     for index, listing in reversed(list(enumerate(listings))):
         if any(_lacks_content(entry) and entry.path in wanted for entry in listing.entries):

@@ -59,6 +59,31 @@ def one_digest_pins_a_source(parts: Parts) -> Iterator[Problem]:
             )
 
 
+def an_engine_of_a_node_is_listed(parts: Parts) -> Iterator[Problem]:
+    """`node` belongs to an image of an engine, and names a node."""
+    for loc, source in parts.sources.items():
+        if source.node is None:
+            continue
+        names = sorted(set(parts.node_names.values()))
+        if not source.of_engine:
+            yield Problem(
+                (*loc, "node"),
+                "only an image of an engine is on a node",
+                expected="docker:NAME as source, or no node",
+                found=source.source,
+                remedy="remove node, or name the image as its engine does: docker:NAME",
+            )
+        elif source.node not in names:
+            near = _nearest(source.node, frozenset(names))
+            yield Problem(
+                (*loc, "node"),
+                "no such node",
+                expected=f"one of {', '.join(names)}" if names else "a node of [[nodes]]",
+                found=value_text(source.node),
+                remedy=f"did you mean {near}?" if near else "name a node of [[nodes]]",
+            )
+
+
 def every_donor_is_declared(parts: Parts) -> Iterator[Problem]:
     """A graft names a donor of [image.donors]."""
     for number, donor in parts.graft_donors.items():
@@ -275,6 +300,7 @@ def _option(key: str) -> str:
 
 RULES: Final[tuple[Rule, ...]] = (
     one_digest_pins_a_source,
+    an_engine_of_a_node_is_listed,
     every_donor_is_declared,
     every_donor_is_used,
     grafts_are_sources,

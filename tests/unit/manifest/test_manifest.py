@@ -167,3 +167,19 @@ def test_a_source_of_any_kind_is_valid_even_when_this_version_cannot_read_it(
 def test_a_source_that_is_malformed_is_refused(folder: Folder, source: str) -> None:
     said = folder.error(folder.changed(("oci:images/donor", source)))
     assert said.startswith("cluster.toml:12: image.donors.tiny.source: wrong value\n")
+
+
+def test_the_node_of_an_image_changes_the_digest_and_its_absence_does_not(
+    folder: Folder,
+) -> None:
+    """Manifests older than the key keep their digest, so their locks are not stale."""
+    donor = ("oci:images/donor", "docker:vllm-node")
+    without = folder.read(folder.changed(donor))
+    on_a_node = folder.read(
+        folder.changed(
+            ('source = "oci:images/donor"', 'source = "docker:vllm-node"\nnode = "spark-a"')
+        )
+    )
+    assert "node" not in without.manifest.image.donors["tiny"].model_dump()
+    assert on_a_node.manifest.image.donors["tiny"].model_dump()["node"] == "spark-a"
+    assert without.cluster_digest != on_a_node.cluster_digest
