@@ -8,6 +8,7 @@ global pax headers, extended attributes, sizes of entries that have no content.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -27,10 +28,13 @@ OTHERS: Final = (b"3", b"4", b"6")
 
 _FILES = (b"0", b"\0", b"7")
 _PAX, _PAX_GLOBAL, _GNU_NAME, _GNU_LINK = b"x", b"g", b"L", b"K"
+_GNU_KEYS = {_GNU_NAME: "path", _GNU_LINK: "linkpath"}
+_PAX_NAMES = (b"path", b"linkpath", b"GNU.sparse.name")
 _MAX_EXTENSION_BYTES = 2**20
 _ZEROS = bytes(BLOCK)
 _OCTAL = re.compile(rb"[ \0]*([0-7]*)(?:[ \0]|\Z)")
-_PAX_NUMBER = re.compile(r"(-?\d{1,19})(?:\.\d*)?\Z", re.ASCII)
+_PAX_NUMBER = re.compile(rb"(-?[0-9]{1,19})\Z")
+_PAX_TIME = re.compile(rb"(-?[0-9]{1,19})(?:\.[0-9]*)?\Z")
 
 
 class UntarError(ValueError):
@@ -99,7 +103,9 @@ class TarStream:
             yield chunk
 
     def _next_member(self) -> Member | None:
-        extensions: dict[str, bytes] = {}
+        names: dict[str, bytes] = {}
+        records: dict[str, bytes] = {}
+        extensions = ChainMap(names, records)  # GNU's headers before pax's, of each the last
         while True:
             self._skip_rest()
             block = self._header()
@@ -110,7 +116,12 @@ class TarStream:
             size_bytes = self._number(block[124:136])
             flag = block[156:157]
             if flag in (_PAX, _PAX_GLOBAL, _GNU_NAME, _GNU_LINK):
-                self._read_extension(flag, size_bytes, extensions)
+                body = self._extension(size_bytes)
+                if flag == _PAX:
+                    records.clear()
+                    records.update(self._pax_records(body))
+                elif flag in _GNU_KEYS and (name := _until_nul(body)):
+                    names[_GNU_KEYS[flag]] = name
                 continue
             member = self._member(block, extensions)
             self._path = member.path
@@ -132,17 +143,12 @@ class TarStream:
             self._damaged("a header's checksum is wrong")
         return block
 
-    def _read_extension(self, flag: bytes, size_bytes: int, extensions: dict[str, bytes]) -> None:
+    def _extension(self, size_bytes: int) -> bytes:
         if not 0 <= size_bytes <= _MAX_EXTENSION_BYTES:
             self._damaged(f"an extended header of {size_bytes} bytes")
         body = self._exactly(size_bytes)
         self._padding = -size_bytes % BLOCK
-        if flag == _PAX:
-            extensions.update(self._pax_records(body))
-        elif flag == _GNU_NAME:
-            extensions["path"] = body.rstrip(b"\0")
-        elif flag == _GNU_LINK:
-            extensions["linkpath"] = body.rstrip(b"\0")
+        return body
 
     def _pax_records(self, body: bytes) -> Iterator[tuple[str, bytes]]:
         while body:
@@ -152,6 +158,8 @@ class TarStream:
             key, equals, value = record.partition(b"=")
             if length > len(body) or not equals or not key or not value.endswith(b"\n"):
                 self._damaged("a pax record is malformed")
+            if key in _PAX_NAMES and b"\0" in value:
+                self._damaged("a name with a NUL")
             yield key.decode(errors="surrogateescape"), value[:-1]
             body = body[length:]
 
@@ -173,7 +181,7 @@ class TarStream:
             gid=self._extended(extensions, "gid", block[116:124]),
             mtime=self._extended(extensions, "mtime", block[136:148]),
             size_bytes=size_bytes,
-            link=_text(extensions.get("linkpath", _until_nul(block[157:257]))),
+            link=_text(extensions.get("linkpath") or _until_nul(block[157:257])),
         )
 
     def _name(self, block: bytes, extensions: Mapping[str, bytes]) -> str:
@@ -186,7 +194,7 @@ class TarStream:
 
     def _flag(self, flag: bytes, path: str, extensions: Mapping[str, bytes]) -> bytes:
         if flag in _FILES:
-            if path.endswith("/"):
+            if flag == b"\0" and path.endswith("/"):
                 return DIRECTORY  # as v7 wrote them
             return SPARSE if any(key.startswith("GNU.sparse.") for key in extensions) else FILE
         if flag not in (HARD_LINK, SYMLINK, DIRECTORY, SPARSE, *OTHERS):
@@ -200,9 +208,9 @@ class TarStream:
             more = self._exactly(BLOCK)[504]
 
     def _extended(self, extensions: Mapping[str, bytes], key: str, field: bytes) -> int:
-        if key not in extensions:
+        if not extensions.get(key):  # an empty value takes back one of a global header
             return self._number(field)
-        match = _PAX_NUMBER.match(extensions[key].decode(errors="replace"))
+        match = (_PAX_TIME if key == "mtime" else _PAX_NUMBER).match(extensions[key])
         if match is None:
             self._damaged(f"a pax {key} that is no number")
         return int(match[1])

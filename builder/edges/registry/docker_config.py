@@ -7,14 +7,13 @@ protocol: `docker-credential-NAME get`, the server on standard input, JSON on st
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from builder.edges.registry.errors import CredentialHelperError, DockerConfigError
 from builder.oci.reference import DOCKER_HUB
@@ -126,15 +125,16 @@ class _Config:
         return Credentials(user, password, texts["identitytoken"])
 
     def _text(self, place: str, value: object) -> str:
-        if not isinstance(value, str):
-            raise DockerConfigError(place, expected="text", found=type(value).__name__)
+        if not _is_text(value):
+            found = "half a character" if isinstance(value, str) else type(value).__name__
+            raise DockerConfigError(place, expected="text", found=found)
         return value
 
     def _pair(self, place: str, encoded: str) -> tuple[str, str]:
         try:
             text = base64.b64decode(encoded, validate=True).decode().rstrip("\0")
             user, colon, password = text.partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # no base64, not even ASCII, or not of text
             user, colon, password = "", "", ""
         if not colon:
             raise DockerConfigError(
@@ -183,6 +183,11 @@ def _ask_helper(place: str, program: str, key: str) -> Credentials | None:
     return _answer(place, program, said)
 
 
+def _is_text(value: object) -> TypeGuard[str]:
+    """Whether a value out of JSON is text that can be sent: no half of a surrogate pair."""
+    return isinstance(value, str) and not any("\ud800" <= item <= "\udfff" for item in value)
+
+
 def _quoted(said: str) -> str:
     """A helper's words about its failure, unless they could be the credentials themselves."""
     line = said.splitlines()[0][:200] if said else ""
@@ -195,7 +200,7 @@ def _answer(place: str, program: str, said: str) -> Credentials | None:
         user, secret = document["Username"], document["Secret"]
     except (ValueError, LookupError, TypeError, RecursionError):
         user, secret = None, None
-    if not (isinstance(user, str) and isinstance(secret, str)):
+    if not (_is_text(user) and _is_text(secret)):
         raise CredentialHelperError(
             place, program=program, reason="an answer without Username and Secret"
         ) from None

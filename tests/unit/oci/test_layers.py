@@ -235,6 +235,48 @@ def test_global_pax_headers_are_ignored_as_engines_do() -> None:
     assert read(buffer.getvalue()).entries[0].path == "good"
 
 
+def raw_header(name: str, kind: bytes, body: bytes) -> bytes:
+    header = tarfile.TarInfo(name)
+    header.type, header.size = kind, len(body)
+    return header.tobuf(tarfile.GNU_FORMAT) + body.ljust(-(-len(body) // 512) * 512, b"\0")
+
+
+def test_a_long_name_ends_at_its_first_nul_as_a_c_string_does() -> None:
+    data = raw_header("././@LongLink", tarfile.GNUTYPE_LONGNAME, b"name\0rest\0") + tar_of(
+        file("x")
+    )
+
+    assert [item.path for item in read(data).entries] == ["name"]
+
+
+def test_an_empty_pax_value_leaves_what_the_header_says() -> None:
+    records = b"".join(b"%d %s=\n" % (len(key) + 4, key) for key in (b"path", b"size", b"uid"))
+    records += b"13 linkpath=\n"
+    data = raw_header("x", tarfile.XHDTYPE, records) + tar_of(symlink("a", "b"))
+
+    (entry,) = read(data).entries
+    assert (entry.path, entry.link) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "record", [b"10 path=a\0\n", b"17 linkpath=a\0bc\n", b"10 size=1.\n", b"10 size=.5\n"]
+)
+def test_pax_values_that_no_engine_takes_are_refused(record: bytes) -> None:
+    data = raw_header("x", tarfile.XHDTYPE, record) + tar_of(file("a"))
+
+    with pytest.raises(MalformedLayerError):
+        read(data)
+
+
+@pytest.mark.parametrize(("flag", "kind"), [(b"\0", Kind.DIRECTORY), (b"0", Kind.FILE)])
+def test_a_slash_after_the_name_makes_a_directory_of_v7_archives_only(
+    flag: bytes, kind: Kind
+) -> None:
+    header = raw_header("d/", flag, b"")
+
+    assert [(item.path, item.kind) for item in read(header + bytes(1024)).entries] == [("d", kind)]
+
+
 def test_a_sparse_file_is_known_and_not_read() -> None:
     info, data = file("GNUSparseFile.0/a", b"1\n0\n5\n".ljust(512, b"\0") + b"hello")
     info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.name": "a"}

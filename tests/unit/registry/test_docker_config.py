@@ -142,6 +142,10 @@ def test_a_helpers_token_is_an_identity_token(folder: Path) -> None:
         ("echo hush", "an answer without Username and Secret"),
         ("echo '[\"hush\"]'", "an answer without Username and Secret"),
         ("""echo '{"Username":1,"Secret":"hush"}'""", "an answer without Username and Secret"),
+        (
+            """printf '%s' '{"Username":"u","Secret":"hush\\ud800"}'""",
+            "an answer without Username and Secret",
+        ),
         ("exec sleep 9", "no answer within 0.2 s"),
     ],
 )
@@ -175,7 +179,9 @@ def test_a_helper_that_fails_is_told_without_what_it_keeps(
         ('{"auths":{"registry.example":{"auth":"hush"}}}', ".auth", "base64 of USER:PASSWORD"),
         ('{"auths":{"registry.example":{"auth":"aHVzaA=="}}}', ".auth", "base64 of USER:PASSWORD"),
         ('{"auths":{"registry.example":{"auth":"/w=="}}}', ".auth", "base64 of USER:PASSWORD"),
+        ('{"auths":{"registry.example":{"auth":"aHVza\u00df=="}}}', ".auth", "base64 of USER"),
         ('{"auths":{"registry.example":{"auth":["hush"]}}}', ".auth", "text"),
+        ('{"auths":{"registry.example":{"password":"hush\\ud800"}}}', ".password", "text"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told_without_its_values(
