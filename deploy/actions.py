@@ -69,15 +69,52 @@ class SendModel(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class PullBase(Action):
+    """Let a node's engine pull the base from its own registry.
+
+    When it cannot after all, the base's layers travel from us with the image. `with_login` asks
+    for it with the login that the node has.
+    """
+
+    image: WantedImage
+    size_bytes: int
+    with_login: bool = False
+
+    @property
+    def what(self) -> str:
+        """The base's name in its registry, and the size of what the node lacks of it."""
+        return f"pull base {self.image.base.reference}: {size_text(self.size_bytes)}"
+
+
+@dataclass(frozen=True, slots=True)
 class PullImage(Action):
     """Let a node's engine pull the locked image, by digest, from us, and tag it."""
 
     image: WantedImage
+    size_bytes: int
 
     @property
     def what(self) -> str:
-        """The image's tag; the engine fetches only the layers that it lacks."""
-        return f"pull image {self.image.reference}"
+        """The image's tag, and the size of the layers that the engine lacks."""
+        return f"pull image {self.image.reference} from here: {size_text(self.size_bytes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadImage(Action):
+    """Load the locked image as an archive, over the engine's socket, and tag it.
+
+    `size_bytes` are its layers, without those the node has or has pulled with its base by then.
+    """
+
+    image: WantedImage
+    size_bytes: int
+    whole: bool
+
+    @property
+    def what(self) -> str:
+        """The image's tag, and the size of the layers in the archive."""
+        kind = "a whole archive" if self.whole else "a partial archive"
+        return f"load image {self.image.reference} as {kind}: {size_text(self.size_bytes)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +233,9 @@ class RemoveContainer(Action):
 
 AnyAction: TypeAlias = (
     SendModel
+    | PullBase
     | PullImage
+    | LoadImage
     | TagImage
     | CreateContainer
     | StopContainer

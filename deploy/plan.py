@@ -15,9 +15,11 @@ from deploy.actions import (
     AcceptContainer,
     Confirm,
     CreateContainer,
+    LoadImage,
     Phase,
     PlaceModel,
     Plan,
+    PullBase,
     PullImage,
     RemoveContainer,
     SendModel,
@@ -27,7 +29,9 @@ from deploy.actions import (
     StopContainer,
     TagImage,
 )
+from deploy.delivery import UNASKED, Way, route
 from deploy.launch import TRIAL
+from deploy.state import RegistryAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,8 +39,8 @@ if TYPE_CHECKING:
     from builder.lock import ModelFile
     from deploy.actions import AnyAction
     from deploy.launch import ContainerSpec
-    from deploy.state import ContainerFacts, NodeState
-    from deploy.wanted import Wanted
+    from deploy.state import ContainerFacts, NodeState, SupplyFacts
+    from deploy.wanted import Wanted, WantedImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +206,24 @@ def _images(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[AnyActi
         if image.is_image(state.image):
             continue
         if not image.is_image(state.untagged):
-            yield PullImage(spec.node, "not on the node", image)
+            yield from _bring(spec.node, image, state.supply or UNASKED)
         elif state.image is None:
             yield TagImage(spec.node, "it has lost its tag", image)
         else:
             yield TagImage(spec.node, "the tag names another image", image)
+
+
+def _bring(node: str, image: WantedImage, supply: SupplyFacts) -> Iterator[AnyAction]:
+    chosen = route(image, supply)
+    if chosen.base_bytes and supply.registry is not None:
+        login = supply.registry.answer is RegistryAnswer.LOGIN
+        reason = f"its registry answers the node{', and wants a login' if login else ''}"
+        yield PullBase(node, reason, image, chosen.base_bytes, with_login=login)
+    if chosen.way is Way.PULL:
+        yield PullImage(node, chosen.reason, image, chosen.size_bytes)
+    else:
+        whole = chosen.way is Way.WHOLE
+        yield LoadImage(node, chosen.reason, image, chosen.size_bytes, whole)
 
 
 def _create(wanted: Wanted, generation: int, reason: str) -> Iterator[AnyAction]:

@@ -7,14 +7,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from builder.errors import Message
+from builder.oci.model import OCI_LAYER_ZSTD
+from deploy.actions import size_text
+from deploy.delivery import ZSTD_SINCE, needed_bytes, reads_zstd, route
 from deploy.plan import missing_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from builder.manifest import Fabric, Node
-    from deploy.state import HcaFacts, Listener, NodeState
-    from deploy.wanted import Wanted
+    from builder.oci.model import Layer
+    from deploy.state import HcaFacts, Listener, NodeState, SupplyFacts
+    from deploy.wanted import Wanted, WantedImage
 
 ACTIVE: Final = "ACTIVE"
 ETHERNET: Final = "Ethernet"
@@ -36,6 +40,36 @@ def _of_node(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Message]:
         yield from _netdevs(node, node.fabric, state)
     yield from _ports(wanted, node, state)
     yield from _model(wanted, node, state)
+    if state.supply is not None:
+        yield from _image(wanted.image, node, state, state.supply)
+
+
+def _image(
+    image: WantedImage, node: Node, state: NodeState, supply: SupplyFacts
+) -> Iterator[Message]:
+    """What keeps the image from being brought: layers the engine cannot read, no room."""
+    if not reads_zstd(state.engine) and any(_is_zstd(layer) for layer in image.layers):
+        yield Message(
+            place=f"node {node.name}",
+            what="the engine cannot read the image's layers, which are compressed with zstd",
+            expected=f"Docker {ZSTD_SINCE} or later",
+            found=f"Docker {state.engine.version}",
+            remedy="update Docker on the node, or take a base whose layers are gzip",
+        )
+    chosen = route(image, supply)
+    needed = needed_bytes(chosen, state.engine.store)
+    if supply.free_bytes is not None and supply.free_bytes < needed:
+        yield Message(
+            place=f"node {node.name}",
+            what=f"too little free space for the image, which is {chosen.way.value}",
+            expected=f"at least {size_text(needed)}",
+            found=size_text(supply.free_bytes),
+            remedy="make room on the node: docker system df, then docker image prune",
+        )
+
+
+def _is_zstd(layer: Layer) -> bool:
+    return layer.descriptor.media_type == OCI_LAYER_ZSTD
 
 
 def _platform(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Message]:

@@ -41,6 +41,38 @@ class ImageFacts:
     diff_ids: tuple[str, ...]
 
 
+class RegistryAnswer(Enum):
+    """What the base's registry says to a node's engine, asked without a login."""
+
+    FOUND = "has it"
+    LOGIN = "wants a login"
+    NONE = "does not give it"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryFacts:
+    """Whether a node's engine gets the base from its registry; `said` is why not."""
+
+    answer: RegistryAnswer
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SupplyFacts:
+    """What a node has of an image that it lacks, and how the rest can get there.
+
+    `present` are the layers proven to be there, by the digest of their blobs. `tunnel_problem` is
+    why the node reaches no port of ours; empty when it does. `registry` is None when the base's
+    layers are there or the base is in no registry. `free_bytes` are of the disk of the engine's
+    data; None when the node does not tell.
+    """
+
+    present: frozenset[Digest]
+    tunnel_problem: str
+    registry: RegistryFacts | None
+    free_bytes: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
     """A container of this cluster, running or not.
@@ -110,7 +142,8 @@ class NodeState:
     `image` is what the wanted tag names, and `untagged` the wanted image when only its id is
     there. `containers` are sorted by name, `model_files` by path; `model_files` holds no file that
     the lock does not name, and `model_transfer` says whether an earlier transfer left files beside
-    them. `hcas` are all RDMA devices of the node, listed in the manifest or not.
+    them. `hcas` are all RDMA devices of the node, listed in the manifest or not. `supply` is asked
+    only when the node lacks the image.
     """
 
     node: str
@@ -123,6 +156,7 @@ class NodeState:
     netdevs: tuple[NetdevFacts, ...]
     model_files: tuple[ModelFileFacts, ...]
     model_transfer: bool
+    supply: SupplyFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)

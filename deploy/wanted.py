@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from builder.labels import image_reference
+from builder.oci.model import OCI_LAYER_TAR, Descriptor, Layer
+from builder.oci.reference import ImageReference
 from deploy.launch import ContainerSpec, launch
 
 if TYPE_CHECKING:
     from builder.digest import Digest
-    from builder.lock import Lock, ModelFile
+    from builder.lock import Lock, LockedBase, ModelFile
     from builder.manifest import ClusterManifest
     from deploy.state import ContainerFacts, ImageFacts
+
+NOT_REGISTRIES: Final = frozenset({"oci", "archive", "docker"})
+"""How a source begins that only this machine can read."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedBase:
+    """The base of the image, as an engine may have it already.
+
+    `engine_ids` are its ids in the containerd store: the digest of its manifest, or of the index
+    that it was chosen from. `reference` is its name in its registry, by digest; None if it comes
+    from a folder, a file or an engine. Its layers are the first `layer_count` of the image.
+    """
+
+    engine_ids: frozenset[str]
+    layer_count: int
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WantedImage:
-    """The locked image: its tag on the nodes, and every name an engine may give it."""
+    """The locked image: its tag on the nodes, its layers, and every name an engine may give it."""
 
     reference: str
     manifest_digest: Digest
     config_digest: Digest
-    diff_ids: tuple[Digest, ...]
-    new_bytes: int
+    layers: tuple[Layer, ...]
+    base: WantedBase
+
+    @property
+    def diff_ids(self) -> tuple[Digest, ...]:
+        """The digest of each layer's uncompressed tar, bottom first."""
+        return tuple(layer.diff_id for layer in self.layers)
 
     @property
     def engine_ids(self) -> frozenset[str]:
@@ -63,8 +87,15 @@ class Wanted:
 
 def wanted(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Wanted:
     """The wanted state of a manifest and its lock."""
-    base = tuple(layer.diff_id for layer in lock.image.base.layers)
-    ours = tuple(layer.digest for layer in lock.outputs.layers)
+    base = lock.image.base
+    theirs = tuple(
+        Layer(Descriptor(layer.media_type, layer.digest, layer.size_bytes), layer.diff_id)
+        for layer in base.layers
+    )
+    ours = tuple(
+        Layer(Descriptor(OCI_LAYER_TAR, layer.digest, layer.size_bytes), layer.digest)
+        for layer in lock.outputs.layers
+    )
     return Wanted(
         manifest=manifest,
         lock_digest=lock_digest,
@@ -72,9 +103,21 @@ def wanted(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Wanted
             reference=image_reference(manifest.name, lock.outputs.manifest_digest),
             manifest_digest=lock.outputs.manifest_digest,
             config_digest=lock.outputs.config_digest,
-            diff_ids=base + ours,
-            new_bytes=lock.outputs.new_bytes,
+            layers=theirs + ours,
+            base=WantedBase(
+                engine_ids=frozenset(filter(None, (base.manifest_digest, base.index_digest))),
+                layer_count=len(base.layers),
+                reference=_in_registry(base),
+            ),
         ),
         specs=launch(manifest, lock),
         model_files=lock.model.files,
     )
+
+
+def _in_registry(base: LockedBase) -> str | None:
+    """The base's name in its registry, by the digest of its manifest; None if it is in none."""
+    if base.asked.partition(":")[0] in NOT_REGISTRIES:
+        return None
+    found = ImageReference.parse(base.asked)
+    return f"{found.host}/{found.repository}@{base.manifest_digest}"

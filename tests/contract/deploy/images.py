@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.digest import Digest, canonical_json, digest_bytes
-from builder.oci.model import OCI_CONFIG, OCI_LAYER_TAR, OCI_MANIFEST
+from builder.oci.model import OCI_CONFIG, OCI_LAYER_TAR, OCI_MANIFEST, Descriptor, Layer
 from deploy.edges.blobserver import Offer
-from deploy.wanted import WantedImage
+from deploy.wanted import WantedBase, WantedImage
 from tests.unit.oci.archives import directory, symlink, tar_of
 
 if TYPE_CHECKING:
@@ -30,12 +30,13 @@ class SmallImage:
     @property
     def wanted(self) -> WantedImage:
         digest = digest_bytes(self.manifest)
+        descriptor = Descriptor(OCI_LAYER_TAR, digest_bytes(self.layer), len(self.layer))
         return WantedImage(
             reference="sparklock/small:0123456789ab",
             manifest_digest=digest,
             config_digest=digest_bytes(self.config),
-            diff_ids=(digest_bytes(self.layer),),
-            new_bytes=len(self.config) + len(self.layer),
+            layers=(Layer(descriptor, descriptor.digest),),
+            base=WantedBase(frozenset(), 0),
         )
 
     @property

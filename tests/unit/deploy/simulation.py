@@ -55,7 +55,7 @@ def after(goal: Wanted, state: NodeState, action: AnyAction) -> NodeState:  # no
             return replace(state, model_files=tuple((there | placed).values()))
         case actions.SettleModel():
             return replace(state, model_transfer=False)
-        case actions.PullImage() | actions.TagImage():
+        case actions.PullImage() | actions.LoadImage() | actions.TagImage():
             return replace(state, image=image_facts(goal), untagged=None)
         case actions.CreateContainer():
             return _with(state, None, _created(goal, state, action))
@@ -69,7 +69,7 @@ def after(goal: Wanted, state: NodeState, action: AnyAction) -> NodeState:  # no
         case actions.RemoveContainer():
             _named(state, action.name)
             return _with(state, action.name, None)
-        case actions.Confirm():
+        case actions.Confirm() | actions.PullBase():
             return state
 
 
