@@ -11,21 +11,43 @@ Layers of the base that the node lacks come from the base's own registry where t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
 from operator import eq
 from typing import TYPE_CHECKING, Final
 
+from builder.digest import Digest
 from deploy.state import ImageStore, RegistryAnswer, SupplyFacts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from builder.digest import Digest
     from builder.oci.model import Layer
     from deploy.state import EngineFacts, ImageFacts
     from deploy.wanted import WantedImage
+
+ARCHIVE_COPIES: Final = 2
+"""How often an archive's bytes lie on the node's disk: the graph driver writes it down before it
+unpacks it, the containerd store keeps the blobs beside what it unpacks."""
+
+MISSING_WORDS: Final = ("no such file", "not found", "does not exist")
+"""How engines say that a blob is neither there nor in the archive."""
+
+NAMED_BLOB: Final = re.compile(r"sha256[:/]([0-9a-f]{64})")
+
+BROKEN_WORDS: Final = (
+    "eof",
+    "connection reset",
+    "connection refused",
+    "broken pipe",
+    "closed network connection",
+    "i/o timeout",
+    "tls handshake timeout",
+    "unreachable",
+)
+"""How Go programs say that a connection did not come about, or broke."""
 
 ZSTD_SINCE: Final = 23
 """Docker's first major version that reads layers of zstd."""
@@ -55,6 +77,14 @@ class Route:
     size_bytes: int
     base_bytes: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """How an image came to a node, in fact; `size_bytes` is what travelled from us for it."""
+
+    way: Way
+    size_bytes: int
 
 
 def route(image: WantedImage, supply: SupplyFacts) -> Route:
@@ -132,16 +162,40 @@ def base_diff_ids(image: WantedImage) -> tuple[str, ...]:
     return image.diff_ids[: image.base.layer_count]
 
 
-def needed_bytes(route: Route, store: ImageStore) -> int:
-    """Free space that bringing the image takes for certain.
+def tunnel_failed(detail: str, *, contacted: bool) -> bool:
+    """Whether a pull failed because of the tunnel; `contacted` says that a request came through.
 
-    An archive is written to the disk before it is unpacked, and the containerd store keeps every
-    blob beside what it unpacks; compressed layers take more.
+    `detail` is what the engine said. Another way may help then, and does not help otherwise.
     """
+    return not contacted or any(word in detail.lower() for word in BROKEN_WORDS)
+
+
+def says_missing(detail: str) -> bool:
+    """Whether an engine that failed to load says that something is not there."""
+    return any(word in detail.lower() for word in MISSING_WORDS)
+
+
+def retried_without(
+    left_out: frozenset[Digest], detail: str, *, first: bool
+) -> frozenset[Digest] | None:
+    """What to leave out of the next archive after one failed; None when that one was whole.
+
+    After the first failure the blob that it names is added, else everything.
+    """
+    if not left_out:
+        return None
+    named = {Digest(f"sha256:{found}") for found in NAMED_BLOB.findall(detail)}
+    return left_out - named if first and named & left_out else frozenset()
+
+
+def needed_bytes(route: Route, store: ImageStore) -> int:
+    """Free space that bringing the image takes for certain; compressed layers take more."""
     once = route.size_bytes + route.base_bytes
     if store is ImageStore.GRAPH_DRIVER:
-        return once if route.way is Way.PULL else once + route.size_bytes
-    return 2 * once
+        return (
+            once if route.way is Way.PULL else ARCHIVE_COPIES * route.size_bytes + route.base_bytes
+        )
+    return ARCHIVE_COPIES * once
 
 
 def reads_zstd(engine: EngineFacts) -> bool:

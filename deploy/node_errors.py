@@ -123,8 +123,9 @@ class ForwardingForbiddenError(SshError):
 
     what = "the node's sshd forbids forwarding"
     remedy = (
-        "set AllowTcpForwarding yes and AllowStreamLocalForwarding yes in the node's sshd_config, "
-        "at least for this user"
+        "allow it for this user in the node's /etc/ssh/sshd_config: AllowStreamLocalForwarding yes "
+        "(the engine's socket; needed) and AllowTcpForwarding yes (faster delivery); and no "
+        "DisableForwarding yes; then systemctl reload ssh"
     )
 
 
@@ -208,8 +209,40 @@ class ImagePullError(EngineError):
         return (*super().messages, *dict.fromkeys(reasons))
 
 
+class TunnelFailedError(OneNodeError):
+    """The engine did not reach us through a port that ssh opened on the node; `detail` says how."""
+
+    what = "the engine does not reach the port that leads here"
+    remedy = "look at AllowTcpForwarding and PermitListen in the node's sshd_config"
+
+
+class ImageLoadError(EngineError):
+    """The node could not load the image, in the end not even as a whole archive."""
+
+    def __init__(self, node: str, reference: str, detail: str) -> None:
+        super().__init__(node, f"load {reference}", detail)
+
+
+class ImageUnprovenError(EngineError):
+    """The engine says that it has the image, and creates no container from it."""
+
+    remedy = "its record was removed; inv deploy brings the image again"
+
+
+class NoRoomError(OneNodeError):
+    """The node's disk does not hold what loading an archive takes."""
+
+    what = "too little free space to load the image"
+    remedy = "make room on the node: docker system df, then docker image prune"
+
+    def __init__(self, node: str, needed_bytes: int, free_bytes: int) -> None:
+        super().__init__(node, found=f"{free_bytes} bytes free, {needed_bytes} needed")
+        self.needed_bytes = needed_bytes
+        self.free_bytes = free_bytes
+
+
 class ImageMismatchError(OneNodeError):
-    """After a pull the node has another image than the locked one."""
+    """After it was brought the node has another image than the locked one."""
 
     what = "the image on the node is not the locked one"
     remedy = (

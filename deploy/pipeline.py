@@ -10,11 +10,13 @@ from builder.current import check_lock
 from builder.edges.files import read_manifest, ssh_config_of
 from builder.edges.layout import LayoutSource
 from builder.lockfile import lock_digest
-from deploy.actions import PullImage
+from deploy.actions import LoadImage, PullImage
 from deploy.apply import apply
 from deploy.confirm import Limits
 from deploy.edges.blobserver import Offer, Stream
+from deploy.edges.delivery import ImageSupply
 from deploy.edges.node import RemoteNode, Supplies
+from deploy.edges.supply import known_blobs
 from deploy.errors import PreflightError, SilentPairError
 from deploy.interrupts import Interrupts
 from deploy.plan import make_plan
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from builder.digest import Digest
     from builder.manifest import Node
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
@@ -79,6 +82,10 @@ def deploy(file: Path, progress: Progress) -> DeployReport:
         plan=todo,
         sent_bytes=tuple(applied.sent_bytes.items()),
         answer=applied.answer,
+        deliveries=tuple(
+            (name, node.delivered) for name, node in nodes.items() if node.delivered is not None
+        ),
+        detours=tuple((name, told) for name, node in nodes.items() for told in node.detours),
     )
 
 
@@ -111,6 +118,11 @@ def logs(file: Path, *, tail: int) -> LogsReport:
     every = [log for of_node in found.values() for log in of_node]
     every.sort(key=lambda log: log[0])
     return LogsReport(loaded.manifest.name, tuple(log for _, log in every))
+
+
+def supply_of(built: Built) -> ImageSupply:
+    """A built image as nodes are given it: pulled blob by blob, or loaded as an archive."""
+    return ImageSupply(offer_of(built), built.image, built.open_blob)
 
 
 def offer_of(built: Built) -> Offer:
@@ -147,16 +159,24 @@ def _connected(loaded: LoadedManifest) -> Iterator[Nodes]:
     """Every node in reach, in the manifest's order; or none, when one cannot be reached."""
     manifest = loaded.manifest
     config = ssh_config_of(loaded)
+    known = partial(_blobs_built, loaded)
     opened: dict[str, RemoteNode] = {}
 
     def reach(node: Node) -> None:
-        opened[node.name] = RemoteNode(manifest, node, config)
+        opened[node.name] = RemoteNode(manifest, node, config, known)
 
     try:
         together({node.name: partial(reach, node) for node in manifest.nodes})
         yield {node.name: opened[node.name] for node in manifest.nodes}
     finally:
         together({name: node.close for name, node in opened.items()})
+
+
+def _blobs_built(loaded: LoadedManifest, engine_id: str) -> frozenset[Digest]:
+    """The layers' blobs of a manifest that was built beside this one, now or earlier."""
+    from builder.pipeline import store_of  # noqa: PLC0415 - only to a node that lacks the image
+
+    return known_blobs(store_of(loaded), engine_id)
 
 
 @contextmanager
@@ -196,12 +216,12 @@ def _supply(
     """Let the nodes fetch what the plan brings them; the image is built if the store lacks it."""
     from builder.pipeline import build  # noqa: PLC0415 - a plan, a second deploy build nothing
 
-    fetches_image = any(isinstance(action, PullImage) for action in todo.actions)
-    offer = offer_of(build(file, progress, locked=True)) if fetches_image else None
+    brings_image = any(isinstance(action, PullImage | LoadImage) for action in todo.actions)
+    image = supply_of(build(file, progress, locked=True)) if brings_image else None
     model = loaded.manifest.model.files
     folder = None if model is None else loaded.folder / model
     for node in nodes.values():
-        node.supplies = Supplies(offer, folder)
+        node.supplies = Supplies(image, folder)
 
 
 def _remove_all(node: RemoteNode) -> list[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from builder.digest import JsonValue
     from deploy.actions import Plan
+    from deploy.delivery import Delivered
     from deploy.state import ContainerFacts, EngineFacts
 
 
@@ -39,9 +40,10 @@ class PlanReport:
 
 @dataclass(frozen=True, slots=True)
 class DeployReport:
-    """What a deploy did; `sent_bytes` is what each node fetched, `answer` the completion.
+    """What a deploy did; `sent_bytes` is what travelled to each node, `answer` the completion.
 
-    `answer` is empty when the pair that serves was confirmed by an earlier deploy.
+    `answer` is empty when the pair that serves was confirmed by an earlier deploy. `deliveries` are
+    the ways that the image took, by node; `detours` tell, by node, what did not go as planned.
     """
 
     cluster: str
@@ -49,6 +51,8 @@ class DeployReport:
     plan: Plan
     sent_bytes: tuple[tuple[str, int], ...]
     answer: str
+    deliveries: tuple[tuple[str, Delivered], ...] = ()
+    detours: tuple[tuple[str, str], ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -61,6 +65,9 @@ class DeployReport:
             return f"{self.cluster}: {self.plan.text()}; nothing was changed"
         sent = ", ".join(f"{size_text(size)} to {node}" for node, size in self.sent_bytes)
         lines = [f"{self.cluster}: generation {self.generation} serves", f"  sent    {sent}"]
+        for node, item in self.deliveries:
+            lines.append(f"  image   {node}: {item.way.value}, {size_text(item.size_bytes)}")
+        lines += [f"  note    {node}: {detour}" for node, detour in self.detours]
         if self.answer:
             lines.append(f"  answer  {self.answer.strip()!r}")
         return "\n".join(lines)
@@ -72,6 +79,11 @@ class DeployReport:
             "changed": self.changed,
             "generation": self.generation,
             "sent_bytes": dict(self.sent_bytes),
+            "deliveries": {
+                node: {"way": item.way.name.lower(), "sent_bytes": item.size_bytes}
+                for node, item in self.deliveries
+            },
+            "detours": [{"node": node, "what": detour} for node, detour in self.detours],
             "answer": self.answer,
             "plan": self.plan.as_json(),
         }

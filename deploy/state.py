@@ -21,11 +21,15 @@ class ImageStore(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """A node's Docker Engine; `platform` is `linux/arm64` or `linux/amd64`."""
+    """A node's Docker Engine; `platform` is `linux/arm64` or `linux/amd64`.
+
+    `data_root` is the folder of its data; empty if it does not tell.
+    """
 
     version: str
     store: ImageStore
     platform: str
+    data_root: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,7 @@ class BlobServer:
         self._told = told
         self._lock = threading.Lock()
         self._sent_bytes = 0
+        self._contacted = False
         self._missing: list[Digest] = []
         self._failures: list[SparklockError] = []
         handler = type("Handler", (_Handler,), {"registry": self})
@@ -93,6 +94,11 @@ class BlobServer:
     def port(self) -> int:
         """The port on 127.0.0.1, chosen by the system."""
         return self._server.server_port
+
+    @property
+    def contacted(self) -> bool:
+        """Whether anybody has asked for anything yet."""
+        return self._contacted
 
     @property
     def sent_bytes(self) -> int:
@@ -113,6 +119,10 @@ class BlobServer:
     def offer(self) -> Offer:
         """What is served."""
         return self._offer
+
+    def contact(self) -> None:
+        """Remember that somebody asks."""
+        self._contacted = True
 
     def sent(self, size_bytes: int) -> None:
         """Count bytes of a blob."""
@@ -170,7 +180,10 @@ class _Handler(BaseHTTPRequestHandler):
         only if the first bytes of the answer are `HTTP/`. Python's server would wait for the end
         of a line, and then answer in HTTP 0.9, without that word.
         """
-        if self.connection.recv(1, socket.MSG_PEEK) == TLS_HANDSHAKE:
+        first = self.connection.recv(1, socket.MSG_PEEK)
+        if first:
+            self.registry.contact()
+        if first == TLS_HANDSHAKE:
             self.connection.recv(MAX_HELLO_BYTES)  # unread bytes would turn our close into a reset
             self.connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\nthis is plain HTTP\n")
             return

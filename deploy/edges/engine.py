@@ -10,18 +10,45 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from builder import labels
-from deploy import errors, node_errors
-from deploy.state import ContainerFacts, EngineFacts, ImageFacts, ImageStore, RankState
+from deploy import node_errors
+from deploy.edges.waiting import until_stopped
+from deploy.state import (
+    ContainerFacts,
+    EngineFacts,
+    ImageFacts,
+    ImageStore,
+    RankState,
+    RegistryAnswer,
+    RegistryFacts,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
+
+    import docker
 
     from builder.errors import NodeError
     from deploy.launch import ContainerSpec
 
 CALL_S: Final = 60
 """The limit of one call, in seconds. Pulling has none: its stream ends with the connection."""
+
+LOAD_S: Final = 3600
+"""The limit of a silence while an archive is loaded: unpacking a layer tells nothing."""
+
+REGISTRY_S: Final = 15
+"""What a registry may take to answer the engine."""
+
+POLL_S: Final = 0.1
+"""How often somebody who waits for the engine's next line looks whether to stop."""
+
+LOGIN_WORDS: Final = ("unauthorized", "denied", "authentication required", "basic auth")
+"""What registries say to those who have not logged in; Docker gives no status of its own to it."""
+
+NO_ROOM: Final = "no space left on device"
+UNPACK_FAILED: Final = "Error unpacking image"
+"""What Docker 27.2 and later only print when a load did not do its work (moby#48293)."""
 
 SNAPSHOTTER: Final = ["driver-type", "io.containerd.snapshotter.v1"]
 """What DriverStatus holds when the engine keeps images in containerd (Docker 24 and later)."""
@@ -37,6 +64,7 @@ class Engine:
         import docker  # noqa: PLC0415 - see the module's docstring
 
         self.node = node
+        self._socket = socket
         self._why_silent = why_silent
         with self._call("tell its version"):
             self._api = docker.APIClient(f"unix://{socket}", version="auto", timeout=CALL_S)
@@ -54,6 +82,7 @@ class Engine:
             version=str(version["Version"]),
             store=ImageStore.CONTAINERD if in_containerd else ImageStore.GRAPH_DRIVER,
             platform=f"{version['Os']}/{version['Arch']}",
+            data_root=str(info.get("DockerRootDir") or ""),
         )
 
     def image(self, name: str) -> ImageFacts | None:
@@ -69,21 +98,66 @@ class Engine:
             diff_ids=tuple((found.get("RootFS") or {}).get("Layers") or ()),
         )
 
+    def image_ids(self) -> frozenset[str]:
+        """The ids of all images that the engine lists.
+
+        The containerd store does not list an image that a failed load has left without its blobs.
+        """
+        with self._call("list images"):
+            return frozenset(str(item["Id"]) for item in self._api.images())
+
+    def images(self, ids: Collection[str]) -> tuple[ImageFacts, ...]:
+        """The images of these ids, as far as they are there."""
+        found = (self.image(name) for name in sorted(ids))
+        return tuple(facts for facts in found if facts is not None)
+
     def pull(self, repository: str, digest: str, stopped: Callable[[], bool]) -> None:
         """Fetch an image by digest; DeployInterruptedError when `stopped` says so on the way.
 
-        Failures come as lines inside a successful answer, in `error`, `errorDetail` or both.
+        No credentials go with it: the user's credential helper may well ask.
         """
-        call = f"pull {repository}@{digest}"
-        with self._call(call):
-            # No credentials: the registry is ours, and the user's credential helper may well ask.
-            stream = self._api.pull(repository, digest, stream=True, decode=True, auth_config={})
-            for line in stream:
-                problem = _problem_in(line)
-                if problem:
-                    raise node_errors.EngineError(self.node, call, problem)
-                if stopped():
-                    raise errors.DeployInterruptedError
+        self._follow(
+            f"pull {repository}@{digest}",
+            lambda: self._api.pull(repository, digest, stream=True, decode=True, auth_config={}),
+            stopped,
+        )
+
+    def load(self, name: str, chunks: Iterator[bytes], stopped: Callable[[], bool]) -> None:
+        """Load an archive; `name` is what errors call it.
+
+        That it returns does not say that the image can be used, see `prove`.
+        """
+        self._follow(f"load {name}", lambda: self._loading(chunks), stopped)
+
+    def _loading(self, chunks: Iterator[bytes]) -> Iterator[Any]:
+        with self._client(LOAD_S) as client:
+            yield from client.load_image(chunks, quiet=False)  # type: ignore[no-untyped-call]
+
+    def prove(self, image: str, name: str) -> None:
+        """Nothing, if a container can be created from an image; EngineError otherwise.
+
+        It is created, never started, and removed: the only sign on the containerd store that the
+        layers are unpacked.
+        """
+        self.remove(name)
+        with self._call(f"create a container from {image}"):
+            config = {"Image": image, "Cmd": ["none"], "HostConfig": {"NetworkMode": "none"}}
+            self._api.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
+        self.remove(name)
+
+    def registry(self, reference: str) -> RegistryFacts:
+        """What the image's registry says to the engine, which asks it for a manifest, no more."""
+        try:
+            with (
+                self._call(f"ask the registry for {reference}"),
+                self._client(REGISTRY_S) as client,
+            ):
+                client.inspect_distribution(reference, auth_config={})  # type: ignore[no-untyped-call]
+        except node_errors.EngineError as error:
+            wants_login = any(word in error.detail.lower() for word in LOGIN_WORDS)
+            kind = RegistryAnswer.LOGIN if wants_login else RegistryAnswer.NONE
+            return RegistryFacts(kind, error.detail)
+        return RegistryFacts(RegistryAnswer.FOUND)
 
     def tag(self, image: str, reference: str) -> None:
         """Give an image another name; `image` is a name or an id."""
@@ -154,6 +228,34 @@ class Engine:
             found: dict[str, Any] = self._api.inspect_container(name)
         return found
 
+    def _follow(
+        self, call: str, begin: Callable[[], Iterable[Any]], stopped: Callable[[], bool]
+    ) -> None:
+        """Read the lines of a call that takes its time, until they end or `stopped` says so.
+
+        Failures come as lines inside a successful answer, in `error`, `errorDetail` or both.
+        """
+        for line in until_stopped(lambda: self._lines(call, begin), stopped):
+            problem = _problem_in(line)
+            if problem:
+                raise node_errors.EngineError(self.node, call, problem)
+
+    def _lines(self, call: str, begin: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+        with self._call(call):
+            yield from begin()
+
+    @contextmanager
+    def _client(self, timeout_s: int) -> Iterator[docker.APIClient]:
+        """Another client of the engine, with another limit of a silence."""
+        import docker  # noqa: PLC0415 - see the module's docstring
+
+        version = self._api.api_version
+        client = docker.APIClient(f"unix://{self._socket}", version=version, timeout=timeout_s)
+        try:
+            yield client
+        finally:
+            client.close()
+
     @contextmanager
     def _call(self, call: str) -> Iterator[None]:
         """Turn what docker and requests raise into our errors; `call` completes `could not ...`."""
@@ -169,7 +271,7 @@ class Engine:
             kind = kinds.get(status, node_errors.EngineError)
             raise kind(self.node, call, str(error.explanation or error)) from error
         except requests.exceptions.ReadTimeout as error:
-            raise node_errors.EngineError(self.node, call, f"no answer in {CALL_S} s") from error
+            raise node_errors.EngineError(self.node, call, "no answer in time") from error
         except (
             docker.errors.DockerException,
             requests.exceptions.RequestException,
@@ -182,7 +284,9 @@ class Engine:
 def _problem_in(line: Mapping[str, Any]) -> str:
     """The failure that a line of a progress stream tells of, or the empty text."""
     detail = line.get("errorDetail") or {}
-    return str(line.get("error") or detail.get("message") or "")
+    told = str(line.get("stream") or "")
+    printed = told.strip() if UNPACK_FAILED in told else ""
+    return str(line.get("error") or detail.get("message") or printed)
 
 
 def _container(found: Mapping[str, Any]) -> ContainerFacts:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from builder.progress import Progress, Silent
 from deploy import actions, node_errors
-from deploy.edges.blobserver import BlobServer
+from deploy.edges.delivery import ImageDelivery
 from deploy.edges.engine import Engine
 from deploy.edges.http import complete
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe
 from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.supply import no_blobs
 from deploy.edges.transfer import Watch
+from deploy.launch import TRIAL
 from deploy.state import Outcome
 
 if TYPE_CHECKING:
@@ -24,10 +27,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from builder.manifest import ClusterManifest, Node
-    from builder.progress import Progress
-    from deploy.edges.blobserver import Offer
+    from deploy.delivery import Delivered
+    from deploy.edges.delivery import ImageSupply
+    from deploy.edges.supply import KnownBlobs
     from deploy.state import Completion, ContainerFacts, EngineFacts, NodeState, RankState
-    from deploy.wanted import Wanted, WantedImage
+    from deploy.wanted import Wanted
 
 GRACE_S: Final = 20
 """What a rank may take to stop before it is killed, in seconds."""
@@ -43,15 +47,25 @@ GUARDED: Final = "/run"
 class Supplies:
     """What the nodes may fetch from us; None where the plan fetches nothing."""
 
-    offer: Offer | None
+    image: ImageSupply | None
     model: Path | None
 
 
 class RemoteNode:
     """A node in reach; a context manager that ends its connection. Raises NodeError throughout."""
 
-    def __init__(self, manifest: ClusterManifest, node: Node, ssh_config: Path | None) -> None:
+    def __init__(
+        self,
+        manifest: ClusterManifest,
+        node: Node,
+        ssh_config: Path | None,
+        known: KnownBlobs = no_blobs,
+    ) -> None:
+        """Connect; `known` tells the layers of manifests that were built here."""
         self.supplies = Supplies(None, None)
+        self.delivered: Delivered | None = None
+        self.detours: list[str] = []
+        self._progress: Progress = Silent()
         self._manifest = manifest
         self._node = node
         destination = Destination(node.name, node.ssh, ssh_config, manifest.ssh.connect_timeout_s)
@@ -63,6 +77,14 @@ class RemoteNode:
         except BaseException:
             self._connection.close()
             raise
+        self._images = ImageDelivery(
+            self._connection,
+            self._engine,
+            docker_socket=node.docker_socket,
+            known=known,
+            proof=f"sparklock-{manifest.name}-proof{TRIAL}",
+            told=self._tell,
+        )
         self._folder = ModelFolder(self._connection, manifest.model_path(node))
         self._api: Path | None = None
 
@@ -88,7 +110,11 @@ class RemoteNode:
 
     def observe(self, wanted: Wanted) -> NodeState:
         """Everything planning needs to know of this node."""
-        return observe(wanted, self._node, self._connection, self._engine, self._folder)
+        image = wanted.image
+        state = observe(wanted, self._node, self._connection, self._engine, self._folder)
+        if image.is_image(state.image) or image.is_image(state.untagged):
+            return state
+        return replace(state, supply=self._images.facts(image, state.engine))
 
     def remember_model(self, progress: Progress) -> None:
         """Note the model hashes that had to be computed, for the next deploy."""
@@ -111,11 +137,16 @@ class RemoteNode:
         self, action: actions.AnyAction, progress: Progress, stopped: threading.Event
     ) -> int:
         """Do one action and return the bytes that travelled for it."""
+        self._progress = progress
         match action:
-            case actions.SendModel() | actions.PullImage():
-                return self._fetch(action, progress, stopped)
+            case actions.SendModel():
+                return self._send(action, progress, stopped)
+            case actions.PullBase():
+                self._images.pull_base(action, stopped.is_set)
+            case actions.PullImage() | actions.LoadImage():
+                return self._bring(action, progress, stopped)
             case actions.TagImage():
-                self._tag(action.image)
+                self._images.tag(action.image)
             case actions.PlaceModel():
                 self._folder.place(action.files, action.replaced)
             case actions.SettleModel():
@@ -124,21 +155,27 @@ class RemoteNode:
                 self._change_container(action)
         return 0
 
-    def _fetch(
+    def _tell(self, detour: str) -> None:
+        """Keep, and tell at once, what goes another way than was planned."""
+        self.detours.append(detour)
+        self._progress.note(f"{self._node.name}: {detour}")
+
+    def _send(self, action: actions.SendModel, progress: Progress, stopped: threading.Event) -> int:
+        assert self.supplies.model is not None
+        watch = _watch(f"{action.node}: model", action.size_bytes, progress, stopped)
+        return self._folder.send(action.files, self.supplies.model, watch)
+
+    def _bring(
         self,
-        action: actions.SendModel | actions.PullImage,
+        action: actions.PullImage | actions.LoadImage,
         progress: Progress,
         stopped: threading.Event,
     ) -> int:
-        if isinstance(action, actions.SendModel):
-            what, total = f"{action.node}: model", action.size_bytes
-        else:
-            what, total = f"{action.node}: image", action.image.new_bytes
-        watch = Watch(lambda sent: progress.advance(what, sent, max(sent, total)), stopped.is_set)
-        if isinstance(action, actions.SendModel):
-            assert self.supplies.model is not None
-            return self._folder.send(action.files, self.supplies.model, watch)
-        return self._pull(action.image, watch)
+        assert self.supplies.image is not None
+        watch = _watch(f"{action.node}: image", action.size_bytes, progress, stopped)
+        bring = self._images.pull if isinstance(action, actions.PullImage) else self._images.load
+        self.delivered = bring(action.image, self.supplies.image, watch)
+        return self.delivered.size_bytes
 
     def _change_container(self, action: actions.AnyAction) -> None:
         match action:
@@ -191,49 +228,6 @@ class RemoteNode:
             raise self._connection.forbidden()
         return completion
 
-    def _pull(self, image: WantedImage, watch: Watch) -> int:
-        """Let the engine fetch the image from us through a tunnel, then name it and nothing else.
 
-        The engine keeps an image it pulled by digest under the registry's name too; that name,
-        with this tunnel's port in it, would gather with every deploy.
-        """
-        assert self.supplies.offer is not None
-        repository, _, _ = image.reference.rpartition(":")
-        with (
-            BlobServer(self.supplies.offer, watch.told) as server,
-            self._connection.forward_remote(server.port) as port,
-        ):
-            source = f"127.0.0.1:{port}/{repository}"
-            try:
-                self._engine.pull(source, image.manifest_digest, watch.stopped)
-            except node_errors.EngineError as error:
-                raise node_errors.ImagePullError(
-                    self._node.name,
-                    image.reference,
-                    error.detail,
-                    missing=server.missing,
-                    failures=server.failures,
-                ) from error
-            pulled = f"{source}@{image.manifest_digest}"
-            self._name(image, pulled)
-            return server.sent_bytes
-
-    def _name(self, image: WantedImage, pulled: str) -> None:
-        found = self._engine.image(pulled)
-        if image.is_image(found):
-            self._engine.tag(pulled, image.reference)
-        self._engine.untag(pulled)
-        if not image.is_image(found):
-            ids = sorted(image.engine_ids)
-            raise node_errors.ImageMismatchError(
-                self._node.name, ids, found.engine_id if found else "nothing"
-            )
-
-    def _tag(self, image: WantedImage) -> None:
-        for name in sorted(image.engine_ids):
-            if image.is_image(self._engine.image(name)):
-                self._engine.tag(name, image.reference)
-                return
-        raise node_errors.EngineNotFoundError(
-            self._node.name, f"tag image {image.reference}", "the image is gone"
-        )
+def _watch(what: str, total: int, progress: Progress, stopped: threading.Event) -> Watch:
+    return Watch(lambda sent: progress.advance(what, sent, max(sent, total)), stopped.is_set)
