@@ -82,8 +82,9 @@ class PullBase(Action):
 
     @property
     def what(self) -> str:
-        """The base's name in its registry, and the size of what the node lacks of it."""
-        return f"pull base {self.image.base.reference}: {size_text(self.size_bytes)}"
+        """The base's name in its registry, its digest cut short, and what the node lacks of it."""
+        name, _, digest = (self.image.base.reference or "").partition("@sha256:")
+        return f"pull base {name}@sha256:{digest[:12]}: {size_text(self.size_bytes)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deploy.lab import access, fabric, nodes
 from deploy.lab.errors import NodeOffError
+from deploy.lab.node_init import SSHD_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from deploy.lab.spec import LabSpec, NodeSpec
@@ -71,6 +73,22 @@ class LabNode:
         """Nothing; sshd answers."""
         nodes.request(self.node, "start", "sshd")
         nodes.await_service(self.node, "sshd")
+
+    @contextmanager
+    def sshd_settings(self, *lines: str) -> Iterator[None]:
+        """Nothing; inside the block sshd runs with these lines before its own, so that they win."""
+        file = self.root / SSHD_FILE[1:]
+        before = file.read_text()
+        try:
+            self._reconfigure(file, "\n".join((*lines, before)))
+            yield
+        finally:
+            self._reconfigure(file, before)
+
+    def _reconfigure(self, file: Path, text: str) -> None:
+        file.write_text(text)
+        self.stop_sshd()
+        self.start_sshd()
 
     def change_host_key(self) -> None:
         """Nothing; sshd shows a key that known_hosts has not."""

@@ -32,6 +32,7 @@ PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 STOP_TIMEOUT_S: Final = 20.0
 REQUEST_TIMEOUT_S: Final = 5.0
 
+SSHD_FILE: Final = "/etc/ssh/sparklock_config"
 SSHD_CONFIG: Final = """\
 ListenAddress {address}
 HostKey {folder}/hostkey
@@ -182,7 +183,7 @@ def main(folder: Path) -> None:
     driver = node_root.enter(folder, config)
     inside = Path(node_root.FOLDER)
     Path("/run/sshd").mkdir()
-    sshd_config = Path("/etc/ssh/sparklock_config")
+    sshd_config = Path(SSHD_FILE)
     sshd_config.parent.mkdir(exist_ok=True)
     sshd_config.write_text(SSHD_CONFIG.format(address=config.address, folder=inside, path=PATH))
     services = {
