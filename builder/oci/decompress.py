@@ -1,6 +1,7 @@
 """Stored layer bytes to plain tar bytes, as engines do it: by the first bytes, not the media type.
 
-Reading may use any library, since it cannot change a digest; only writing may not.
+Reading may use any library, since it cannot change a digest; only writing may not. So gzip is read
+by ISA-L, about twice as fast as zlib, on every machine that it has a wheel for.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
 GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 """With the method, always deflate: a plain tar may begin with a path of the first two bytes."""
@@ -30,6 +32,9 @@ _MAGICS: Final = (
 _PIECE_BYTES = 64 * 2**10
 _OUTPUT_BYTES = 2**20
 _GZIP_WBITS = 31
+_FLAGS_END = 4
+"""Where in a gzip header the flags end."""
+_RESERVED_FLAGS = 0xE0
 
 
 class DecompressError(ValueError):
@@ -54,7 +59,7 @@ def compression_of(start: bytes) -> str:
 
 
 def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The plain bytes, in chunks of at most 1 MiB or the size that they come in.
+    """The plain bytes, in chunks of at most 1 MiB or the size that they come in, some empty.
 
     Reads gzip of one or more members, zstd of one or more frames, and plain bytes. Memory is
     bounded, whatever a frame asks for: 128 MiB, the window up to which every zstd reads.
@@ -69,7 +74,7 @@ def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
         case "":
             yield from stored
         case "gzip":
-            yield from _gunzip(stored)
+            yield from gunzipped(stored, fastest_inflate())
         case "zstd":
             yield from _unzstd(stored)
         case name:
@@ -82,27 +87,49 @@ def _joined(start: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    member = zlib.decompressobj(_GZIP_WBITS)
-    between_members = False
+def fastest_inflate() -> Any:  # noqa: ANN401 - a module
+    """The module isal.isal_zlib, or zlib on a machine that ISA-L has no wheel for."""
+    try:
+        from isal import isal_zlib  # noqa: PLC0415 - building a locked image reads no gzip
+    except ImportError:
+        return zlib
+    return isal_zlib
+
+
+def gunzipped(chunks: Iterable[bytes], engine: Any) -> Iterator[bytes]:  # noqa: ANN401 - a module
+    """The plain bytes of one or more gzip members; `engine` is zlib, or has its names.
+
+    Every engine takes and refuses the same streams; how much of a damaged one comes before the
+    error may differ. Raises DecompressError.
+    """
+    member: Any = None
+    start = b""
     for piece in _pieces(chunks):
-        data = piece
+        data, start = start + piece, b""
         while data:
-            if between_members:
+            if member is None:
                 data = data.lstrip(b"\0")  # some writers pad the file with zeros
-                if not data:
+                if len(data) < _FLAGS_END:
+                    start = data
                     break
-                member = zlib.decompressobj(_GZIP_WBITS)
+                _require_gzip(data)
+                member = engine.decompressobj(_GZIP_WBITS)
             try:
-                plain = member.decompress(data, _OUTPUT_BYTES)
-            except zlib.error as error:
-                raise DecompressError(f"gzip: {error}") from error  # noqa: EM102, TRY003
-            if plain:
-                yield plain
-            between_members = member.eof
+                yield member.decompress(data, _OUTPUT_BYTES)
+            except engine.error as error:
+                raise DecompressError("gzip: the data are damaged") from error  # noqa: EM101, TRY003
             data = member.unused_data if member.eof else member.unconsumed_tail
-    if not between_members:
+            member = None if member.eof else member
+    _require_gzip(start)
+    if start or member is not None:
         raise DecompressError("gzip: data end too early")  # noqa: EM101, TRY003
+
+
+def _require_gzip(start: bytes) -> None:
+    """Nothing, if a member can begin so: engines differ in what they refuse, and when."""
+    flags = start[_FLAGS_END - 1 : _FLAGS_END]
+    if not GZIP_MAGIC.startswith(start[:3]) or (flags and flags[0] & _RESERVED_FLAGS):
+        raise DecompressError("gzip: what is no gzip follows")  # noqa: EM101, TRY003
 
 
 def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -128,7 +155,7 @@ def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:
         raise DecompressError("zstd: data end too early")  # noqa: EM101, TRY003
 
 
-def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in small pieces, so that what one piece expands to is never copied often."""
     for chunk in chunks:
         for start in range(0, len(chunk), _PIECE_BYTES):

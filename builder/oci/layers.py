@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from builder.oci import untar
@@ -69,7 +71,8 @@ def read_layer(
     Raises DigestMismatchError, SizeMismatchError, TruncatedBlobError, DiffIdMismatchError,
     MalformedLayerError, UnsafePathError or UnsupportedCompressionError.
     """
-    return list_layer(plain_tar(chunks, layer, place=place), layer, keep=keep, blobs=blobs)
+    with closing(plain_tar(chunks, layer, place=place)) as plain:
+        return list_layer(plain, layer, keep=keep, blobs=blobs)
 
 
 def list_layer(
@@ -189,16 +192,15 @@ class _Listing:
         )
 
     def _read(self, path: str, member: Member) -> tuple[Digest | None, bytes]:
-        """Digest of the file's bytes if they are kept, and its first bytes if executable."""
-        head = bytearray()
-        chunks = self._stream.content()
-        if member.mode & 0o111:
-            chunks = _copy_head(chunks, head)
-        if self._keep(path):
-            return self._blobs.put(chunks), bytes(head)
-        while len(head) < HEAD_BYTES and next(chunks, None) is not None:
-            pass  # the stream skips what is not read
-        return None, bytes(head)
+        """Digest of the file's bytes if they are kept, and its first bytes if executable.
+
+        What is not read, the stream leaves out without a copy.
+        """
+        is_program = bool(member.mode & 0o111)
+        head = self._stream.start(HEAD_BYTES) if is_program else b""
+        if not self._keep(path):
+            return None, head
+        return self._blobs.put(chain([head], self._stream.content())), head
 
     def _hard_link(self, path: str, member: Member) -> Entry | HardLink:
         """The file that the link names, as it stands at this point of the layer."""
@@ -220,9 +222,3 @@ class _Listing:
         if ".." in parts or "\0" in path:
             raise UnsafePathError(self._digest, path=path)
         return "/".join(parts)
-
-
-def _copy_head(chunks: Iterator[bytes], head: bytearray) -> Iterator[bytes]:
-    for chunk in chunks:
-        head += chunk[: HEAD_BYTES - len(head)]
-        yield chunk

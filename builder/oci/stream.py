@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from builder.digest import Hasher
 from builder.oci.decompress import DecompressError, UnknownCompressionError, decompressed
@@ -14,51 +14,57 @@ from builder.oci.errors import (
     TruncatedBlobError,
     UnsupportedCompressionError,
 )
+from builder.oci.hashing import HashingThread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from builder.oci.model import Descriptor, Layer
 
+    Tee: TypeAlias = Callable[[Hasher, Iterable[bytes]], Iterator[bytes]]
 
-def checked(chunks: Iterable[bytes], descriptor: Descriptor, *, place: str) -> Iterator[bytes]:
+
+def checked(
+    chunks: Iterable[bytes], descriptor: Descriptor, *, place: str, tee: Tee = Hasher.tee
+) -> Iterator[bytes]:
     """The same chunks; after the last, size and digest are compared with the descriptor.
 
     Stops as soon as there are too many bytes. Raises SizeMismatchError, TruncatedBlobError or
     DigestMismatchError.
     """
     hasher = Hasher()
-    wanted = descriptor.size_bytes
-    for chunk in hasher.tee(chunks):
-        if hasher.size_bytes > wanted:
+    wanted, found = descriptor.size_bytes, 0
+    for chunk in tee(hasher, chunks):
+        found += len(chunk)
+        if found > wanted:
             raise SizeMismatchError(
-                place, descriptor.digest, expected_bytes=wanted, found_bytes=hasher.size_bytes
+                place, descriptor.digest, expected_bytes=wanted, found_bytes=found
             )
         yield chunk
-    if hasher.size_bytes < wanted:
-        raise TruncatedBlobError(
-            place, descriptor.digest, expected_bytes=wanted, found_bytes=hasher.size_bytes
-        )
+    if found < wanted:
+        raise TruncatedBlobError(place, descriptor.digest, expected_bytes=wanted, found_bytes=found)
     if hasher.digest() != descriptor.digest:
         raise DigestMismatchError(place, expected=descriptor.digest, found=hasher.digest())
 
 
-def plain_tar(chunks: Iterable[bytes], layer: Layer, *, place: str) -> Iterator[bytes]:
+def plain_tar(chunks: Iterable[bytes], layer: Layer, *, place: str) -> Generator[bytes]:
     """A layer's uncompressed bytes; after the last, digest, size and diff_id are known to be right.
 
+    Hashes on a thread that ends with the generator: close it when it is not read to the end.
     Raises what `checked` raises, DiffIdMismatchError, UnsupportedCompressionError, or
     MalformedLayerError for damaged compression.
     """
     digest = layer.descriptor.digest
-    stored = checked(chunks, layer.descriptor, place=place)
-    hasher = Hasher()
-    try:
-        yield from hasher.tee(decompressed(stored))
-    except UnknownCompressionError as error:
-        raise UnsupportedCompressionError(digest, found=error.name) from error
-    except DecompressError as error:
-        drain(stored)
-        raise MalformedLayerError(digest, entry="", reason=error.reason) from error
+    with HashingThread() as hashing:
+        stored = checked(chunks, layer.descriptor, place=place, tee=hashing.tee)
+        hasher = Hasher()
+        try:
+            yield from hashing.tee(hasher, decompressed(stored))
+        except UnknownCompressionError as error:
+            raise UnsupportedCompressionError(digest, found=error.name) from error
+        except DecompressError as error:
+            drain(stored)
+            raise MalformedLayerError(digest, entry="", reason=error.reason) from error
     if hasher.digest() != layer.diff_id:
         raise DiffIdMismatchError(digest, expected=layer.diff_id, found=hasher.digest())
 

@@ -102,6 +102,12 @@ class TarStream:
             self._left -= len(chunk)
             yield chunk
 
+    def start(self, size_bytes: int) -> bytes:
+        """The next bytes of the current member's content: so many, or what is left of it."""
+        data = self._exactly(min(self._left, size_bytes))
+        self._left -= len(data)
+        return data
+
     def _next_member(self) -> Member | None:
         names: dict[str, bytes] = {}
         records: dict[str, bytes] = {}
