@@ -13,9 +13,10 @@ from builder.oci.select import image_of, parse_config, parse_manifest
 from builder.oci.tar import LazyContent, TarEntry, TarKind, file_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from builder.digest import Digest
+    from builder.graft.tables import Entries
     from builder.lock import Formats, LockedImage
     from builder.manifest import ConfigChanges
     from builder.oci.model import Image
@@ -200,13 +201,18 @@ def _edits(steps: list[LockedTable], blobs: Blobs) -> Iterator[tuple[LockedTable
     """Every edit of one module made again: its record, and the module's bytes after it."""
     data = blobs.read(steps[0].before)
     for step in steps:
-        entries = {entry.key: entry.value for entry in step.entries}
-        made, data = edit(data, entries, target=step.target, table=step.table, mode=step.mode)
+        made, data = edit(data, _asked(step), target=step.target, table=step.table, mode=step.mode)
         yield made, data
 
 
+def _asked(step: LockedTable) -> Entries:
+    """The entries of an edit as they were asked for."""
+    keyed = {entry.key: entry.value for entry in step.entries if entry.key is not None}
+    return keyed or tuple(entry.value for entry in step.entries)
+
+
 def edit(
-    before: bytes, entries: Mapping[str, tuple[str, str]], *, target: str, table: str, mode: str
+    before: bytes, entries: Entries, *, target: str, table: str, mode: str
 ) -> tuple[LockedTable, bytes]:
     """What a lock says of one edit of a module, and the module's bytes after it.
 

@@ -8,13 +8,19 @@ of whole facts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
-from builder.manifest import ConfigChanges
+from builder.manifest import BareName, ConfigChanges
 from builder.oci.formats import CONFIG_FORMAT, LAYER_FORMAT
-from builder.values import AbsolutePath, DigestText, DirMode, Mode
+from builder.values import AbsolutePath, DigestText, DirMode, Expected, Mode
 
 if TYPE_CHECKING:
     from builder.digest import Digest
@@ -91,11 +97,32 @@ class LockedPick(Record):
     digest: DigestText
 
 
-class LockedEntry(Record):
-    """One entry of a registration table; `present` means the base already had exactly it."""
+class LockedPatch(Record):
+    """One file that a diff changes: digests before and after, None where it does not exist.
 
-    key: str
-    value: tuple[str, str]
+    `digest` is the diff's own, and `path` the file as the diff names it.
+    """
+
+    diff: str
+    digest: DigestText
+    path: str
+    target: AbsolutePath
+    mode: Mode
+    before: DigestText | None
+    after: DigestText | None
+
+
+class LockedEntry(Record):
+    """One entry of a table; `present` means that the table had exactly it before.
+
+    An entry of a list has no key.
+    """
+
+    key: str | None
+    value: Annotated[
+        str | BareName | tuple[str | BareName, ...],
+        Expected("an entry's value: text, a name, or a list of them"),
+    ]
     state: Literal["added", "present"]
 
 
@@ -120,6 +147,33 @@ class LockedFile(Record):
     digest: DigestText
 
 
+class LockedRegistration(Record):
+    """An architecture that a plugin registers, and the module:Class of its model."""
+
+    key: str
+    value: str
+
+
+class LockedMade(Record):
+    """A file that is made of the other values of its record alone."""
+
+    target: AbsolutePath
+    mode: Mode
+    size_bytes: int
+    digest: DigestText
+
+
+class LockedPlugin(Record):
+    """A distribution made for the image: what it registers, its own modules, what installs it."""
+
+    name: str
+    version: str
+    folder: AbsolutePath
+    entries: tuple[LockedRegistration, ...]
+    files: tuple[LockedFile, ...]
+    made: tuple[LockedMade, ...]
+
+
 class LockedImage(Record):
     """Everything that determines the hybrid image.
 
@@ -132,13 +186,22 @@ class LockedImage(Record):
     base: LockedBase
     donors: tuple[LockedDonor, ...]
     picks: tuple[LockedPick, ...]
+    patches: tuple[LockedPatch, ...] = ()
     tables: tuple[LockedTable, ...]
+    plugins: tuple[LockedPlugin, ...] = ()
     files: tuple[LockedFile, ...]
     whiteouts: tuple[AbsolutePath, ...]
     changes: ConfigChanges
     entrypoint: tuple[str, ...]
     workdir: str
     vllm_version: str
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Without patches and plugins if there are none, so that older locks stay as they are."""
+        found: dict[str, object] = standard(self)
+        newer = {"patches", "plugins"}
+        return {key: value for key, value in found.items() if key not in newer or value}
 
 
 class ModelFile(Record):

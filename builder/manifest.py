@@ -7,16 +7,18 @@ than one field stand in builder/read/rules.py; reading the file in builder/edges
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Interface
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    Tag,
     model_serializer,
 )
 
@@ -25,10 +27,14 @@ from builder.values import (
     AbsolutePath,
     Address,
     ArgName,
+    ClassPlace,
     Deadline,
     DigestText,
+    DistributionName,
+    DottedName,
     Environment,
     Expected,
+    FolderPath,
     Hca,
     Mode,
     Name,
@@ -42,9 +48,14 @@ from builder.values import (
     RepoName,
     Revision,
     SourceText,
+    TablePath,
     Text,
     sorted_table,
 )
+
+TABLE_TAG: Final = "{}"
+LIST_TAG: Final = "[]"
+"""The two forms of entries, as pydantic names them in the place of an error."""
 
 
 class Section(BaseModel):
@@ -108,17 +119,89 @@ class Graft(Section):
     )
 
 
+class BareName(Section):
+    """A value that is a name of the module, such as a class, and no text."""
+
+    name: DottedName = Field(
+        description="the name as the module knows it: AConfig, configs.AConfig"
+    )
+
+
+EntryPart: TypeAlias = Text | BareName
+EntryValue = Annotated[
+    EntryPart | Annotated[tuple[EntryPart, ...], Field(min_length=1)],
+    Expected('text, a list of texts, or { name = "AClass" } for a name of the module'),
+]
+"""What an entry of a table holds."""
+
+
+def _kind_of_entries(value: object) -> str | None:
+    if isinstance(value, dict):
+        return TABLE_TAG
+    return LIST_TAG if isinstance(value, list | tuple) else None
+
+
+Entries: TypeAlias = Annotated[
+    Annotated[
+        dict[Text, EntryValue], AfterValidator(sorted_table), Field(min_length=1), Tag(TABLE_TAG)
+    ]
+    | Annotated[tuple[EntryValue, ...], Field(min_length=1), Tag(LIST_TAG)],
+    Discriminator(
+        _kind_of_entries,
+        custom_error_type="expected",
+        custom_error_message="a table of entries { key = value }, or a list of them for a list",
+    ),
+]
+
+
 class Register(Section):
-    """Entries added to a dict literal of a module, by syntax tree."""
+    """Entries added to a table of a module, by syntax tree."""
 
     package: PackageName = Field(description="the package to look in, such as vllm")
     file: RelativePath = Field(description="the module, relative to the package's folder")
-    table: PackageName = Field(description="the name the dict is assigned to in the module")
-    entries: Annotated[
-        dict[Text, Annotated[tuple[Text, Text], Field(description="[module, class]")]],
-        AfterValidator(sorted_table),
-        Field(min_length=1),
-    ] = Field(description="architecture = [module, class]")
+    table: TablePath = Field(
+        description="the name the table is assigned to in the module; what stands inside another "
+        'one is _TABLES["key"]'
+    )
+    entries: Entries = Field(
+        description="key = value for a dict or a call with keywords, such as "
+        "architecture = [module, class]; a list of values for a list"
+    )
+
+
+class Patch(Section):
+    """A unified diff of the repository, applied to files of the base or of a donor."""
+
+    diff: RelativePath = Field(description="the diff, relative to the manifest's folder")
+    package: PackageName | None = Field(
+        default=None,
+        description="the package whose files the diff changes; its paths begin with this name",
+    )
+    root: FolderPath | None = Field(
+        default=None, description="the folder of the image where the diff's paths start"
+    )
+    strip: Annotated[int, Field(ge=0, le=99), Expected("a whole number from 0 to 99")] | None = (
+        Field(
+            default=None,
+            description="folders taken off the front of each path; unset = 1 for a/ and b/, else 0",
+        )
+    )
+
+
+class Plugin(Section):
+    """A distribution made for the image, through which vLLM itself registers models."""
+
+    name: DistributionName = Field(
+        default="sparklock-plugin", description="the distribution's name"
+    )
+    source: RelativePath | None = Field(
+        default=None,
+        description="a folder of the repository with the plugin's own modules, which go beside "
+        "the base's vllm package",
+    )
+    register_: Annotated[
+        dict[Text, ClassPlace], AfterValidator(sorted_table), Field(min_length=1)
+    ] = Field(alias="register", description='architecture = "module:Class"')
 
 
 class OwnFile(Section):
@@ -163,10 +246,23 @@ class ImageSection(Section):
     registers: tuple[Register, ...] = Field(
         default=(), alias="register", description="entries added to tables of Python modules"
     )
+    patches: tuple[Patch, ...] = Field(
+        default=(), alias="patch", description="diffs of the repository, applied in this order"
+    )
+    plugins: tuple[Plugin, ...] = Field(
+        default=(), alias="plugin", description="models registered by a plugin of vLLM"
+    )
     files: tuple[OwnFile, ...] = Field(
         default=(), alias="file", description="files of the repository put into the image"
     )
     config: ConfigChanges = ConfigChanges()
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Without patches and plugins if there are none: digests of manifests are older."""
+        found: dict[str, object] = standard(self)
+        newer = {"patch", "patches", "plugin", "plugins"}
+        return {key: value for key, value in found.items() if key not in newer or value}
 
 
 class VllmSection(Section):

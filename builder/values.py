@@ -85,6 +85,20 @@ def _reachable(path: str) -> str:
     return path
 
 
+def _folder(path: str) -> str:
+    return path if path == "/" else _absolute(path)
+
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_KEY = r"[^\]\[\"'\\\x00-\x1f\x7f]+"
+_TABLE_PATH = rf"""^{_NAME}(\.{_NAME})*(\["{_KEY}"\]|\['{_KEY}'\]|\[[0-9]{{1,4}}\])*$"""
+
+
+def _double_quotes(path: str) -> str:
+    """The path with one kind of quotes, since equal places are equal texts."""
+    return path.replace("'", '"')
+
+
 _ENGINE_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*\Z")
 
 
@@ -160,7 +174,33 @@ Revision = Annotated[
     Expected("a commit: 40 lower-case hex digits, no branch or tag, which can move"),
 ]
 PackageName = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), Expected("a Python identifier")
+    str, StringConstraints(pattern=rf"^{_NAME}$"), Expected("a Python identifier")
+]
+ClassPlace = Annotated[
+    str,
+    StringConstraints(pattern=rf"^{_NAME}(\.{_NAME})*:{_NAME}$"),
+    Expected("module:Class, such as my_models.tiny:TinyForCausalLM"),
+]
+DottedName = Annotated[
+    str,
+    StringConstraints(pattern=rf"^{_NAME}(\.{_NAME})*$"),
+    Expected("a Python name, such as AConfig or configs.AConfig"),
+]
+DistributionName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"),
+    Expected("a name in lower case, such as our-models"),
+]
+FolderPath = Annotated[
+    str,
+    AfterValidator(_folder),
+    Expected("/, or an absolute path without '..', '.', empty parts or a '/' at the end"),
+]
+TablePath = Annotated[
+    str,
+    StringConstraints(pattern=_TABLE_PATH),
+    AfterValidator(_double_quotes),
+    Expected('a Python name such as _MODELS, or a table inside of one: _TABLES["text"]'),
 ]
 Text = Annotated[
     str,

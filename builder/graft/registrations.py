@@ -6,8 +6,10 @@ from difflib import get_close_matches
 from posixpath import dirname
 from typing import TYPE_CHECKING
 
+from builder.errors import BuildError
 from builder.graft.donors import REGISTRY
 from builder.graft.findings import MissingClass, UnknownArchitecture
+from builder.graft.table_finding import find_table
 from builder.graft.tables import as_pair, dict_literals, table_items
 
 if TYPE_CHECKING:
@@ -34,9 +36,39 @@ def unmet_register(
     modules: Modules, root: PackageRoot, register: Register, place: str, donors: Donors
 ) -> Iterator[MissingClass]:
     """The entries of a register whose class is not in the assembled image, in their order."""
-    for key, value in register.entries.items():
-        where = f"{place}.entries.{key}"
-        yield from _missing_class(modules, root, register.file, (where, key, value), donors)
+    for key, pair in _pairs(register):
+        if _names_classes(modules, root, register):
+            where = f"{place}.entries.{key}"
+            yield from _missing_class(modules, root, register.file, (where, key, pair), donors)
+
+
+def _pairs(register: Register) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The entries whose value may be a module and a class of it."""
+    for key, value in register.entries.items() if isinstance(register.entries, dict) else ():
+        match value:
+            case (str(module), str(name)):
+                yield key, (module, name)
+            case _:
+                pass
+
+
+def _names_classes(modules: Modules, root: PackageRoot, register: Register) -> bool:
+    """Whether pairs of a table mean a module and a class: as far as its other entries tell.
+
+    A table in which no other pair leads to a module holds pairs of another meaning; that of
+    vLLM's registry is known.
+    """
+    if register.file == REGISTRY:
+        return True
+    tree = modules.tree(root.file(register.file))
+    try:
+        found = find_table(tree, register.table, register.file, keyed=True) if tree else None
+    except BuildError:  # what replaced the edited module has another table, or none
+        found = None
+    others = found.items.items() if found else ()
+    pairs = [as_pair(value) for key, value in others if key not in register.entries]
+    names = [registered_module(root.package, register.file, pair[0]) for pair in pairs if pair]
+    return not names or any(modules.path(name) is not None for name in names)
 
 
 def unknown_architectures(

@@ -76,7 +76,7 @@ class TableNotFoundError(BuildError):
             Message(
                 place=self.place,
                 what=f"the module has no table {self.table}",
-                expected=f"one module-level assignment of a dict literal to {self.table}",
+                expected=f"one assignment of a dict, list or call to {_variable(self.table)}",
                 found=_tables(ordered),
                 remedy="name one of these tables in [[image.register]]"
                 if ordered
@@ -109,48 +109,57 @@ class TableAssignedTwiceError(BuildError):
 
 @dataclass(eq=False)
 class TableNotLiteralError(BuildError):
-    """A table is not written as a dict literal of the module itself."""
+    """What a name stands for is not written as a table for such entries; `tables` are near."""
 
     place: str
     table: str
     line: int
     found: str
     tables: Sequence[str]
+    keyed: bool
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """One message that says what the table is instead."""
+        near = get_close_matches(self.table, self.tables, n=3)
+        ordered = [*near, *(name for name in self.tables if name not in near)]
+        entries = "entries = { key = value }" if self.keyed else "entries = [ value ]"
+        wanted = "{...} or a call with keywords" if self.keyed else "[...]"
         return (
             Message(
                 place=f"{self.place}:{self.line}",
-                what=f"{self.table} is not a dict literal at module level",
-                expected=f"{self.table} = {{...}}; {_tables(self.tables)}",
+                what=f"{self.table} is no table for {entries}",
+                expected=f"{_variable(self.table)} = {wanted}; {_tables(ordered)}",
                 found=self.found,
-                remedy="register in a table that is a dict literal, or graft the whole module "
-                "from a donor",
+                remedy="name the table itself, write the entries in its form, or change the "
+                "module with [[image.patch]]",
             ),
         )
 
 
 @dataclass(eq=False)
 class TableShapeError(BuildError):
-    """A table holds something else than (module, class) pairs."""
+    """A table holds values of another kind than the one asked; `inside` are tables in it."""
 
     place: str
     table: str
+    wanted: str
     line: int
     sample: str
+    inside: Sequence[str] = ()
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """One message that shows what the table's values look like."""
+        inside = f", or one inside: {', '.join(self.inside)}" if self.inside else ""
         return (
             Message(
                 place=f"{self.place}:{self.line}",
-                what=f"{self.table} does not register classes",
-                expected="values of the form (module, class)",
+                what=f"{self.table} has no value of the kind that is to be registered",
+                expected=f"values like {self.wanted}",
                 found=self.sample,
-                remedy="name the table in which the model's kind is registered",
+                remedy=f"name the table in which such values stand{inside}; or write the value "
+                "as the table's own are",
             ),
         )
 
@@ -159,12 +168,13 @@ class TableShapeError(BuildError):
 class TableConflictError(BuildError):
     """The table has some of the keys already, with other values.
 
-    Each conflict is the key, the line of its value, the value asked and the one found.
+    Each conflict is the key, the line of its value, the value asked and the one found, both
+    as Python writes them.
     """
 
     place: str
     table: str
-    conflicts: Sequence[tuple[str, int, tuple[str, str], str]]
+    conflicts: Sequence[tuple[str, int, str, str]]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -173,12 +183,41 @@ class TableConflictError(BuildError):
             Message(
                 place=f"{self.place}:{line}",
                 what=f"{self.table} has {key} already, with another value",
-                expected=repr(asked),
+                expected=asked,
                 found=found,
                 remedy="delete the entry from [[image.register]] to keep the base's, or write "
                 "the base's value there",
             )
             for key, line, asked, found in self.conflicts
+        )
+
+
+@dataclass(eq=False)
+class NameNotBoundError(BuildError):
+    """An entry's bare name means nothing where the table stands; `later` is a line behind it."""
+
+    place: str
+    table: str
+    name: str
+    later: int | None
+    names: Sequence[str]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with names like it."""
+        near = get_close_matches(self.name, self.names, n=3)
+        found = f"near names: {', '.join(near)}" if near else "no name like it"
+        if self.later is not None:
+            found = f"{self.name} is bound later, in line {self.later}"
+        return (
+            Message(
+                place=self.place,
+                what=f"the module does not know {self.name} where {self.table} stands",
+                expected=f"{self.name} defined or imported above the table",
+                found=found,
+                remedy="correct the name, or add its import with [[image.patch]], which is "
+                "applied before tables are edited",
+            ),
         )
 
 
@@ -204,4 +243,9 @@ class TableNotProvenError(BuildError):
 
 
 def _tables(names: Sequence[str]) -> str:
-    return "its tables: " + ", ".join(names) if names else "it has no dict literal at module level"
+    return "its tables: " + ", ".join(names) if names else "it has no table"
+
+
+def _variable(table: str) -> str:
+    """The name of a table without the keys that lead into it."""
+    return table.partition("[")[0]

@@ -1,34 +1,51 @@
-"""Entries added to a dict literal of a module, by syntax tree; every other byte stays."""
+"""Entries added to a table of a module, by syntax tree; every other byte stays."""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import codecs
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from builder.graft.entries import (
+    Entry,
+    Style,
+    is_keyword_name,
+    plain,
+    shape,
+    value_node,
+    value_text,
+)
 from builder.graft.insertion import with_entries
 from builder.graft.syntax import SourceError, bindings, parse_source
 from builder.graft.table_errors import (
     ModuleUnreadableError,
-    TableAssignedTwiceError,
+    NameNotBoundError,
     TableConflictError,
-    TableNotFoundError,
-    TableNotLiteralError,
     TableNotProvenError,
     TableShapeError,
 )
+from builder.graft.table_finding import Found, find_table
+from builder.graft.table_forms import Form, Table, elements, items_of
+from builder.manifest import BareName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Sequence
+
+    from builder.graft.entries import Value
+
+Entries: TypeAlias = "Mapping[str, Value] | tuple[Value, ...]"
+"""The entries asked, by key; or, for a list, without keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
     """One entry; `present` means that the table had exactly it before."""
 
-    key: str
-    value: tuple[str, str]
+    key: str | None
+    value: Value
     state: Literal["added", "present"]
 
 
@@ -40,38 +57,41 @@ class TableEdit:
     entries: tuple[TableEntry, ...]
 
 
-def edit_table(
-    source: bytes, entries: Mapping[str, tuple[str, str]], *, table: str, place: str
-) -> TableEdit:
+def edit_table(source: bytes, entries: Entries, *, table: str, place: str) -> TableEdit:
     """The module with the entries in its table; the same bytes if all are present already.
 
     `place` is the module as an error names it: `base: /usr/lib/.../registry.py`. The result is
     proven: its syntax tree is that of the source with the entries appended, and nothing else.
-    Raises ModuleUnreadableError, TableNotFoundError, TableAssignedTwiceError,
-    TableNotLiteralError, TableShapeError, TableConflictError or TableNotProvenError.
+    Raises TableError of several kinds (builder/graft/table_errors.py) or ModuleUnreadableError.
     """
+    asked = _as_entries(entries)
     module = _parsed(source, place)
-    literal = _find(module, table, place)
-    known = table_items(module, literal)
-    _refuse_other_shapes(known, table, place)
-    _refuse_conflicts(known, entries, table, place)
-    missing = [(key, value) for key, value in entries.items() if key not in known]
+    found = find_table(module, table, place, keyed=isinstance(entries, Mapping))
+    style = Style.of(found.values)
+    _refuse_other_shapes(found, asked, style)
+    _refuse_conflicts(found, asked, style)
+    missing = [entry for entry in asked if not _is_present(found, entry, style)]
     after = source
     if missing:
+        _refuse_unknown_names(module, found, missing)
         mark = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""
-        after = mark + with_entries(source.removeprefix(mark), literal, missing)
-        literal.keys.extend(ast.Constant(key) for key, _ in missing)
-        literal.values.extend(_pair(value) for _, value in missing)
+        after = mark + with_entries(source.removeprefix(mark), found.table, missing, style)
+        _append(found.table, missing, style)
         if not _is_written_as(after, module):
             raise TableNotProvenError(place, table)
-    added = {key for key, _ in missing}
     return TableEdit(
         after,
         tuple(
-            TableEntry(key, value, "added" if key in added else "present")
-            for key, value in entries.items()
+            TableEntry(entry.key, entry.value, "added" if entry in missing else "present")
+            for entry in asked
         ),
     )
+
+
+def _as_entries(entries: Entries) -> list[Entry]:
+    if isinstance(entries, Mapping):
+        return [Entry(key, value) for key, value in entries.items()]
+    return [Entry(None, value) for value in entries]
 
 
 def dict_literals(module: ast.Module) -> dict[str, ast.Dict]:
@@ -90,12 +110,12 @@ def table_items(module: ast.Module, table: ast.Dict) -> dict[str, ast.expr]:
 
     Later items win, as they do at run time. What other expressions unpack stays unknown.
     """
-    return _items(table, dict_literals(module), frozenset())
+    return items_of(table, dict_literals(module))
 
 
 def own_items(table: ast.Dict) -> dict[str, ast.expr]:
     """The items of a table that are written in it with a string key."""
-    return _items(table, {}, frozenset())
+    return items_of(table, {})
 
 
 def as_pair(value: ast.expr) -> tuple[str, str] | None:
@@ -107,21 +127,6 @@ def as_pair(value: ast.expr) -> tuple[str, str] | None:
             return None
 
 
-def _items(
-    table: ast.Dict, others: Mapping[str, ast.Dict], inside: frozenset[str]
-) -> dict[str, ast.expr]:
-    items: dict[str, ast.expr] = {}
-    for key, value in zip(table.keys, table.values, strict=True):
-        match key, value:
-            case ast.Constant(value=str(text)), _:
-                items[text] = value
-            case None, ast.Name(id=name) if name in others and name not in inside:
-                items.update(_items(others[name], others, inside | {name}))
-            case _:
-                pass
-    return items
-
-
 def _parsed(source: bytes, place: str) -> ast.Module:
     try:
         return parse_source(source)
@@ -129,62 +134,96 @@ def _parsed(source: bytes, place: str) -> ast.Module:
         raise ModuleUnreadableError(place, error.line, error.reason) from error
 
 
-def _find(module: ast.Module, table: str, place: str) -> ast.Dict:
-    literals = dict_literals(module)
-    lines = [line for name, line in bindings(module) if name == table]
-    names = sorted(literals)
-    if not lines:
-        raise TableNotFoundError(place, table, names)
-    if len(lines) > 1:
-        raise TableAssignedTwiceError(place, table, lines)
-    if table not in literals:
-        raise TableNotLiteralError(place, table, lines[0], _what(module, table), names)
-    return literals[table]
-
-
-def _what(module: ast.Module, table: str) -> str:
-    """What a name is bound to, if it is not to a dict literal at module level."""
-    for statement in module.body:
-        bound = dict(bindings(ast.Module([statement], [])))
-        if table in bound and isinstance(statement, ast.Assign | ast.AnnAssign):
-            match statement.value:
-                case ast.Call(func=function):
-                    return f"a call of {ast.unparse(function)}"
-                case value:
-                    return f"a {type(value).__name__} expression"
-    return "bound inside another statement, or by a def, class or import"
-
-
 def _plain_targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _refuse_other_shapes(known: Mapping[str, ast.expr], table: str, place: str) -> None:
-    """Refuse a table that has values and none of them is (module, class).
+def _is_present(found: Found, entry: Entry, style: Style) -> bool:
+    if entry.key is not None:
+        return entry.key in found.items
+    wanted = plain(value_node(entry.value, style))
+    return any(plain(member) == wanted for member in found.members)
+
+
+def _refuse_other_shapes(found: Found, asked: Sequence[Entry], style: Style) -> None:
+    """Refuse a table that has values, and none of them is of the kind of a value asked.
 
     vLLM keeps such tables beside the registry, as that of versions which last had a model;
     an entry written there would register nothing, without any error.
     """
-    if known and not any(as_pair(value) for value in known.values()):
-        key, value = next(iter(known.items()))
-        raise TableShapeError(place, table, value.lineno, f"{key!r}: {ast.unparse(value)}")
+    shapes = {shape(value) for value in found.values}
+    for entry in asked:
+        if shapes and shape(value_node(entry.value, style)) not in shapes:
+            wanted = value_text(entry.value, style)
+            raise TableShapeError(found.place, found.name, wanted, *found.sample, found.inside)
 
 
-def _refuse_conflicts(
-    known: Mapping[str, ast.expr], entries: Mapping[str, tuple[str, str]], table: str, place: str
-) -> None:
+def _refuse_conflicts(found: Found, asked: Sequence[Entry], style: Style) -> None:
     conflicts = [
-        (key, known[key].lineno, value, ast.unparse(known[key]))
-        for key, value in entries.items()
-        if key in known and as_pair(known[key]) != value
+        (
+            entry.key,
+            found.items[entry.key].lineno,
+            value_text(entry.value, style),
+            ast.unparse(found.items[entry.key]),
+        )
+        for entry in asked
+        if entry.key is not None
+        and entry.key in found.items
+        and plain(found.items[entry.key]) != plain(value_node(entry.value, style))
     ]
     if conflicts:
-        raise TableConflictError(place, table, conflicts)
+        raise TableConflictError(found.place, found.name, conflicts)
 
 
-def _pair(value: tuple[str, str]) -> ast.Tuple:
-    return ast.Tuple([ast.Constant(part) for part in value], ast.Load())
+def _refuse_unknown_names(module: ast.Module, found: Found, missing: Sequence[Entry]) -> None:
+    """Refuse a bare name that the module does not bind before the table: its import would fail."""
+    names = [name.partition(".")[0] for entry in missing for name in _names_in(entry.value)]
+    if not names or _imports_everything(module):
+        return
+    end = found.table.node.end_lineno
+    bound = {name for name, line in bindings(module) if end is None or line <= end}
+    for name in names:
+        if name not in bound and not hasattr(builtins, name):
+            later = next((line for known, line in bindings(module) if known == name), None)
+            raise NameNotBoundError(found.place, found.name, name, later, sorted(bound))
+
+
+def _names_in(value: Value) -> Iterator[str]:
+    for part in value if isinstance(value, tuple) else (value,):
+        if isinstance(part, BareName):
+            yield part.name
+
+
+def _imports_everything(module: ast.Module) -> bool:
+    stars = (
+        alias for node in module.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    )
+    return any(alias.name == "*" for alias in stars)
+
+
+def _append(table: Table, entries: Sequence[Entry], style: Style) -> None:
+    """Append the entries to the table's node, as the parser should find them."""
+    for entry in entries:
+        value = value_node(entry.value, style)
+        key = ast.Constant(entry.key)
+        match table.node:
+            case ast.Dict(keys=keys, values=values):
+                keys.append(key)
+                values.append(value)
+            case ast.Call(keywords=keywords):
+                keywords.append(_keyword(entry.key or "", value))
+            case ast.Subscript(slice=one) as node if not isinstance(one, ast.Tuple):
+                node.slice = ast.Tuple([one, value], ast.Load())
+            case node:
+                pair = ast.Tuple([key, value], ast.Load())
+                elements(node).append(pair if table.form is Form.PAIRS else value)
+
+
+def _keyword(key: str, value: ast.expr) -> ast.keyword:
+    if is_keyword_name(key):
+        return ast.keyword(key, value)
+    return ast.keyword(None, ast.Dict([ast.Constant(key)], [value]))
 
 
 def _is_written_as(source: bytes, module: ast.Module) -> bool:

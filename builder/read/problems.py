@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel
 
+from builder.manifest import LIST_TAG, TABLE_TAG
 from builder.values import Expected
 
 if TYPE_CHECKING:
@@ -114,7 +115,13 @@ def _kind(value: object) -> str:
 
 def unknown_keys(error: ValidationError) -> tuple[Loc, ...]:
     """The place of every key that no model has."""
-    return tuple(item["loc"] for item in error.errors() if item["type"] == "extra_forbidden")
+    found = (item for item in error.errors() if item["type"] == "extra_forbidden")
+    return tuple(_in_document(item["loc"]) for item in found)
+
+
+def _in_document(loc: Loc) -> Loc:
+    """The place of an error without what pydantic adds where a value may have two forms."""
+    return tuple(part for part in loc if part not in (TABLE_TAG, LIST_TAG))
 
 
 def nearest_key(model: type[BaseModel], document: object, loc: Loc) -> str | None:
@@ -138,7 +145,7 @@ def problems_of(
 def _translated(
     errors: Iterable[ErrorDetails], model: type[BaseModel], document: object
 ) -> Iterator[Problem]:
-    errors = list(errors)
+    errors = [{**item, "loc": _in_document(item["loc"])} for item in errors]
     unknown = [item["loc"] for item in errors if item["type"] == "extra_forbidden"]
     meant = {(*loc[:-1], nearest_key(model, document, loc)) for loc in unknown}
     for item in errors:
@@ -250,6 +257,8 @@ _EXPECTED: Final = {
 def _expected(item: ErrorDetails) -> str:
     """What pydantic wanted, in TOML's words; errors of our own values say it themselves."""
     template = _EXPECTED.get(item["type"])
+    if item["type"] == "too_short" and isinstance(item["input"], dict):
+        template = "a table of at least {min_length} entries"
     if template is None:
         return item["msg"]
     return template.format(**item.get("ctx", {})).replace("'", '"')

@@ -7,6 +7,7 @@ Those about nodes and their fabric stand in builder/read/fabric_rules.py.
 from __future__ import annotations
 
 import difflib
+import json
 from typing import TYPE_CHECKING, Final
 
 from builder.read.fabric_rules import FABRIC_RULES
@@ -16,6 +17,7 @@ from builder.topology import OF_ONE_NODE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from builder.manifest import Register
     from builder.read.fabric_rules import Rule
     from builder.read.lines import Loc
     from builder.read.parts import Parts
@@ -165,15 +167,24 @@ def registered_names_differ(parts: Parts) -> Iterator[Problem]:
     yield from repeated(
         (
             (
-                ("image", "register", number, "entries", key),
-                f"{key} in {register.package}/{register.file}: {register.table}",
+                ("image", "register", number, "entries", place),
+                f"{name} in {register.package}/{register.file}: {register.table}",
             )
             for number, register in parts.registers.items()
-            for key in register.entries
+            for place, name in _registered(register)
         ),
         "a name is registered twice",
         remedy="remove one of the two",
     )
+
+
+def _registered(register: Register) -> Iterator[tuple[str | int, str]]:
+    """The place of each entry among the others, and what no table may get twice: key or value."""
+    if isinstance(register.entries, dict):
+        yield from ((key, key) for key in register.entries)
+    else:
+        values = register.model_dump(mode="json")["entries"]
+        yield from ((number, json.dumps(value)) for number, value in enumerate(values))
 
 
 def own_targets_differ(parts: Parts) -> Iterator[Problem]:

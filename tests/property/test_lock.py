@@ -27,6 +27,7 @@ BY_MEANING = {
     "an octal mode of four digits": st.integers(0, 0o7777).map(lambda mode: f"{mode:04o}"),
     "an octal mode": st.integers(0, 0o777).map(lambda mode: f"{mode:04o}"),
     "a variable's name": st.sampled_from(["A", "B_1", "_c"]),
+    "a Python name": st.sampled_from(["A", "b.C"]),
     "text": PARTS,
 }
 """Values of the kinds in builder/values.py, by how each begins to say what it takes."""

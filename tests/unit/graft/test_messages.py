@@ -53,7 +53,7 @@ ERRORS: list[BuildError] = [
     DistInfoError("base", "vllm", "lib", ()),
     ModuleUnreadableError("base: /r.py", 3, "invalid syntax"),
     TableNotFoundError("base: /r.py", "T", ()),
-    TableConflictError("base: /r.py", "T", [("k", 3, ("m", "C"), "1")]),
+    TableConflictError("base: /r.py", "T", [("k", 3, '("m", "C")', "1")]),
     TableNotProvenError("base: /r.py", "T"),
     ClosureError(tuple(FINDINGS)),
 ]

@@ -233,7 +233,7 @@ def test_an_unknown_table_is_refused_with_the_tables_there_are() -> None:
         edit(REGISTRY, table="_MULTIMODAL_MODEL")
 
     assert caught.value.messages[0].found.startswith("its tables: _MULTIMODAL_MODELS, _")
-    assert "_INNER" not in str(caught.value)
+    assert "Lazy._INNER" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -262,9 +262,13 @@ def test_names_of_other_scopes_are_not_the_tables() -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        (REGISTRY.replace("_CONFIG_REGISTRY", "T"), "a call of LazyConfigDict"),
+        ("T = f()\n", "a call of f"),
+        ("T = f(x, [])\n", "a list, whose entries have no keys"),
+        ("T = []\n", "a list, whose entries have no keys"),
+        ("T = Literal['a']\n", "a Literal, whose entries have no keys"),
+        ("T = ChainMap({}, {})\n", "a call of ChainMap with 2 tables"),
         ("T = {k: v for k, v in x}\n", "a DictComp expression"),
-        ("T, U = {}, {}\n", "a Tuple expression"),
+        ("T, U = {}, {}\n", "one of several names that are assigned together"),
         ("if x:\n    T = {}\n", "bound inside another statement, or by a def, class or import"),
         ("def T(): ...\n", "bound inside another statement, or by a def, class or import"),
     ],

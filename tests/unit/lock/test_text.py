@@ -50,11 +50,11 @@ def test_the_digest_is_of_the_bytes(text: bytes) -> None:
     [
         (b'"pair"', b' "pair"', 7, """'  "name": "pair",'""", """'  "name":  "pair",'"""),
         (b'  "name": "pair"', b'\n  "name": "pair"', 7, """'  "name": "pair",'""", "''"),
-        (b"\n  }\n}\n", b"\n  }\n}", 103, "''", "the end of the file"),
-        (b"\n  }\n}\n", b"\n  }\n}\n\n", 104, "the end of the file", "''"),
-        (b'[\n          {"key": "T', b'[\n          {"key": 1, "key": "T', 39, '{"key": "T', "1"),
+        (b"\n  }\n}\n", b"\n  }\n}", 139, "''", "the end of the file"),
+        (b"\n  }\n}\n", b"\n  }\n}\n\n", 140, "the end of the file", "''"),
+        (b'[\n          {"key": "T', b'[\n          {"key": 1, "key": "T', 42, '{"key": "T', "1"),
         (b'"config": 1\n', b'"config": 1\r\n', 5, """'    "config": 1'""", r"1\r'"),
-        (b"Caf\\u00e9", "Café".encode(), 50, r"Caf\\u00e9", r"Caf\xe9"),
+        (b"Caf\\u00e9", "Café".encode(), 53, r"Caf\\u00e9", r"Caf\xe9"),
     ],
 )
 def test_a_text_that_inv_lock_did_not_write_is_refused_with_its_first_line(  # noqa: PLR0913, PLR0917
@@ -150,7 +150,7 @@ def test_every_value_that_is_wrong_is_told(text: bytes) -> None:
     )
     assert third == (
         "lockfile.json: image.workdr: unknown key\n"
-        "  expected: one of base, changes, donors, entrypoint, epoch, files, picks, platform, "
-        "tables, vllm_version, whiteouts, workdir\n"
+        "  expected: one of base, changes, donors, entrypoint, epoch, files, patches, picks, "
+        "platform, plugins, tables, vllm_version, whiteouts, workdir\n"
         f'  found:    "workdr"\n{RESTORE}'
     )
