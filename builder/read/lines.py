@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import re
 import tomllib
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 Loc: TypeAlias = tuple[str | int, ...]
@@ -41,6 +42,30 @@ def key_lines(text: str) -> dict[Loc, int]:
     return scan.lines
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One `key = value` outside of any value: its table, and its 1-based first and last line."""
+
+    table: Loc
+    first: int
+    last: int
+
+
+def statement_at(text: str, loc: Loc) -> Statement:
+    r"""The statement of a valid TOML text, with line ends of `\n`, that has a key's value in it."""
+    scan = _Scan(text)
+    scan.document()
+    line = scan.lines[loc]  # of no other statement: no two share a line
+    return next(item for item in scan.statements if item.first <= line <= item.last)
+
+
+def span_of(text: str, loc: Loc) -> slice | None:
+    r"""Where the value of a key stands in a valid TOML text with line ends of `\n`, if it does."""
+    scan = _Scan(text)
+    scan.document()
+    return scan.spans.get(loc)
+
+
 class _Scan:
     """One walk over a text: a position, and the lines found so far."""
 
@@ -51,6 +76,9 @@ class _Scan:
         self.lines: dict[Loc, int] = {(): 1}
         self.items: dict[Loc, int] = {}
         """How many `[[headers]]` each list of tables has had so far."""
+        self.statements: list[Statement] = []
+        self.spans: dict[Loc, slice] = {}
+        """Where the value of each key stands in the text."""
 
     def document(self) -> None:
         """Every header and every `key = value` line."""
@@ -64,7 +92,9 @@ class _Scan:
             elif self.text.startswith("[", self.at):
                 table = self.header()
             else:
+                first = self.line()
                 self.pair(table)
+                self.statements.append(Statement(table, first, self.line()))
 
     def header(self) -> Loc:
         """Past `[a.b]`: where the table is."""
@@ -103,7 +133,9 @@ class _Scan:
         loc = self.descend(table, self.key(), line)
         self.at += 1
         self.skip(_SPACE)
+        start = self.at
         self.value(loc)
+        self.spans[loc] = slice(start, self.at)
 
     def key(self) -> list[str]:
         """Past a dotted name and the space around it: its parts."""
