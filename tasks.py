@@ -128,6 +128,21 @@ def lock(
 
 @task(
     help=_help(
+        "file", "json", "quiet", name="base, donors.NAME, or all: every input without a digest"
+    )
+)  # fmt: skip
+@_reported
+def pin(
+    _ctx: Context, name: str, file: str = FILE, json: bool = False, quiet: bool = False
+) -> None:
+    """Write into cluster.toml the digest that an input's source has now; nothing else changes."""
+    from builder import pinning
+
+    _say(pinning.pin(Path(file), name, _progress(json=json, quiet=quiet)), as_json=json)
+
+
+@task(
+    help=_help(
         "file", "json", "quiet",
         locked="refuse when the lock is missing or old, instead of writing it",
         output="also write the image: FILE.tar for one archive, else a folder (OCI layout)",
@@ -366,6 +381,6 @@ def bench(_ctx: Context, only: str = "", json: bool = False) -> None:
 
 
 ns = Collection(
-    lock, build, schema, plan, deploy, status, logs, stop, verify, demo, check, test, bench
+    lock, pin, build, schema, plan, deploy, status, logs, stop, verify, demo, check, test, bench
 )
 ns.add_collection(Collection("lab", lab_up, lab_down, lab_status))

@@ -44,7 +44,7 @@ def read_manifest(path: Path) -> LoadedManifest:
     Raises ManifestError: for a file that is not readable TOML its first mistake, else every problem
     of every field, rule and file at once.
     """
-    checked, lines = _checked(path)
+    checked, lines, data = _checked(path)
     local = read_local_files(path.parent, checked.parts)
     problems = checked.problems + local.problems
     if problems or checked.manifest is None:
@@ -55,6 +55,7 @@ def read_manifest(path: Path) -> LoadedManifest:
         lines=lines,
         own_files=local.own_files,
         model_files=local.model_files,
+        data=data,
     )
 
 
@@ -63,18 +64,19 @@ def read_values(path: Path) -> ClusterManifest:
 
     Raises ManifestError.
     """
-    checked, lines = _checked(path)
+    checked, lines, _ = _checked(path)
     if checked.problems or checked.manifest is None:
         raise InvalidManifestError(str(path), lines, checked.problems)
     return checked.manifest
 
 
-def _checked(path: Path) -> tuple[Checked, dict[Loc, int]]:
-    """The manifest or its problems, and the line of each of its values."""
-    document, lines = _parsed(str(path), _text(path))
+def _checked(path: Path) -> tuple[Checked, dict[Loc, int], bytes]:
+    """The manifest or its problems, the line of each of its values, and the file's bytes."""
+    data = _manifest_bytes(path)
+    document, lines = _parsed(str(path), _text(path, data))
     if not document:
         raise EmptyManifestError(str(path))
-    return check_document(document), lines
+    return check_document(document), lines, data
 
 
 def ssh_config_of(loaded: LoadedManifest) -> Path | None:
@@ -91,14 +93,17 @@ def ssh_config_of(loaded: LoadedManifest) -> Path | None:
     return path
 
 
-def _text(path: Path) -> str:
-    r"""The file's text, with line ends of `\n` alone."""
+def _manifest_bytes(path: Path) -> bytes:
     try:
-        data = _regular(path)
+        return _regular(path)
     except FileNotFoundError as error:
         raise ManifestNotFoundError(str(path)) from error
     except (OSError, ValueError) as error:
         raise ManifestUnreadableError(str(path), _reason(error)) from error
+
+
+def _text(path: Path, data: bytes) -> str:
+    r"""The manifest's text, with line ends of `\n` alone."""
     try:
         return data.decode().removeprefix("\ufeff").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

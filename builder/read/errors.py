@@ -167,7 +167,7 @@ class UnpinnedSourceError(ManifestError):
                 what="the image is not pinned",
                 expected="digest = the digest of an index or of one platform's manifest",
                 found="no digest",
-                remedy=f'if this is the image you want, add: digest = "{digest}"',
+                remedy=f'inv pin all; or, if this is the image you want, add: digest = "{digest}"',
             )
             for place, digest in self.offered
         )

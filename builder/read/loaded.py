@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from builder.manifest import cluster_digest
@@ -24,7 +24,7 @@ class LoadedManifest:
 
     `path` is as given, and errors show it that way. `own_files` are the [[image.file]] sources by
     their path from the manifest's folder; `model_files` all files under [model].files by their path
-    from there, sorted.
+    from there, sorted. `data` are the bytes of the manifest's own file.
     """
 
     manifest: ClusterManifest
@@ -32,6 +32,7 @@ class LoadedManifest:
     lines: Mapping[Loc, int]
     own_files: Mapping[str, ModelFile]
     model_files: tuple[ModelFile, ...]
+    data: bytes = field(compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -135,6 +135,8 @@ def test_every_task_that_a_message_names_exists(parser: Parser) -> None:
     named = {(path, name) for path in SOURCES for name in named_tasks(path.read_text())}
     assert len({name for _, name in named}) > 5
     missing = {
-        f"{path.relative_to(ROOT)}: inv {name}" for path, name in named if complaint(parser, [name])
+        f"{path.relative_to(ROOT)}: inv {name}"
+        for path, name in named
+        if name not in parser.contexts  # their arguments may be left out of a sentence
     }
     assert missing == set()

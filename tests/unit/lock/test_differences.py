@@ -143,6 +143,7 @@ def loaded(
         lines={(): 1},
         own_files={file.path: file for file in own},
         model_files=model_files,
+        data=b"",
     )
 
 

@@ -1,0 +1,135 @@
+"""What a source has now becomes the pin of an input, in cluster.toml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from builder.edges.files import read_manifest
+from builder.edges.manifest_edits import Edit, edited_manifest, write_manifest
+from builder.inputs import input_named, loc_of_input, sources_of
+from builder.oci.model import Platform
+from builder.oci.select import select_manifest
+from builder.pipeline import FolderSources
+from builder.read.problems import loc_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from builder.digest import Digest, JsonValue
+    from builder.progress import Progress
+    from builder.read.loaded import LoadedManifest
+
+ALL: Final = "all"
+"""Every input that has no digest yet."""
+
+INDEX: Final = "index"
+MANIFEST: Final = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What an input's source has now, beside the digest in the manifest, if there is one.
+
+    `kind` is what `found` is of: index or manifest. A digest of the manifest that the index leads
+    to for our platform pins the same image, and is left alone.
+    """
+
+    name: str
+    source: str
+    before: Digest | None
+    found: Digest
+    manifest_digest: Digest
+    kind: str
+
+    @property
+    def moves(self) -> bool:
+        """Whether the source has another image than the manifest pins."""
+        return self.before not in (self.found, self.manifest_digest)
+
+    def edit(self) -> Edit:
+        """The new digest in its place."""
+        return Edit((*loc_of_input(self.name), "digest"), self.found, after="source")
+
+    def text(self) -> str:
+        """The pin on one line."""
+        if not self.moves:
+            return f"{self.name}: {self.source} is current: {self.before}"
+        old = self.before or "not pinned"
+        kind = "an index" if self.kind == INDEX else "a manifest"
+        return f"{self.name}: {self.source}: {old} -> {self.found} ({kind})"
+
+    def as_json(self) -> JsonValue:
+        """The pin as a JSON object."""
+        return {
+            "input": self.name,
+            "source": self.source,
+            "before": self.before,
+            "after": self.found if self.moves else self.before,
+            "kind": self.kind,
+            "changed": self.moves,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PinReport:
+    """What `inv pin` did."""
+
+    path: Path
+    pins: tuple[Pin, ...]
+
+    @property
+    def written(self) -> bool:
+        """Whether the manifest has other bytes than before."""
+        return any(pin.moves for pin in self.pins)
+
+    def text(self) -> str:
+        """The outcome as lines of plain text."""
+        if not self.pins:
+            return f"{self.path}: every input has a digest; inv pin NAME moves one"
+        after = ["next: inv lock"] if self.written else []
+        return "\n".join([*(pin.text() for pin in self.pins), *after])
+
+    def as_json(self) -> JsonValue:
+        """The outcome as a JSON object."""
+        return {"written": self.written, "pins": [pin.as_json() for pin in self.pins]}
+
+
+def pin(file: Path, name: str, progress: Progress) -> PinReport:
+    """Write into the manifest what the source of an input has now, and nothing else.
+
+    `name` is `base`, `donors.NAME`, or `all`: every input without a digest. Raises ManifestError,
+    UnknownInputError, and BuildError when a source cannot be asked; the file is then as it was.
+    """
+    loaded = read_manifest(file)
+    pins = tuple(pin_now(loaded, item, progress) for item in _named(loaded, name))
+    moved = [item.edit() for item in pins if item.moves]
+    if moved:
+        write_manifest(loaded, edited_manifest(loaded, moved))
+    return PinReport(loaded.path, pins)
+
+
+def pin_now(loaded: LoadedManifest, name: str, progress: Progress) -> Pin:
+    """What the source of an input has now; asks it for documents, and for no layer."""
+    section = loaded.manifest.image
+    source = sources_of(loaded.manifest)[name]
+    place = loaded.place(loc_text((*loc_of_input(name), "source")))
+    progress.stage(f"ask what {name} is now: {source.source}")
+    opened = FolderSources(loaded.folder).open(source, place=place)
+    selected = select_manifest(opened, None, Platform.parse(section.platform))
+    manifest_digest = selected.image.manifest.descriptor.digest
+    return Pin(
+        name=name,
+        source=source.source,
+        before=source.digest,
+        found=selected.index_digest or manifest_digest,
+        manifest_digest=manifest_digest,
+        kind=INDEX if selected.index_digest else MANIFEST,
+    )
+
+
+def _named(loaded: LoadedManifest, name: str) -> Iterable[str]:
+    if name != ALL:
+        return [input_named(name, loaded.manifest, place=loaded.name)]
+    return [name for name, source in sources_of(loaded.manifest).items() if source.digest is None]
