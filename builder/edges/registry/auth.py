@@ -14,10 +14,11 @@ from urllib.parse import urlencode, urlsplit
 
 from builder.edges.registry.docker_config import Credentials, credentials_for
 from builder.edges.registry.errors import AccessDeniedError, UnexpectedAnswerError
+from builder.edges.registry.transport import origin
 from builder.edges.registry.words import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import requests
 
@@ -52,20 +53,50 @@ def challenges_of(header: str) -> tuple[Challenge, ...]:
 
 
 class Authorizer:
-    """Logs in where a registry asks for it; the registry's credentials are looked up only then."""
+    """Logs in where a registry asks for it; the registry's credentials are looked up only then.
 
-    def __init__(self, transport: Transport, host: str, repository: str) -> None:
+    `base` is where the registry's own addresses begin: no other place gets credentials. `scopes`
+    are asked for whatever a challenge says; without any, pulling the repository is what it means.
+    """
+
+    def __init__(
+        self, transport: Transport, host: str, repository: str, *, base: str, action: str = "pull"
+    ) -> None:
+        self.scopes: tuple[str, ...] = ()
         self._transport = transport
         self._host = host
+        self._origin = origin(base)
+        self._action = action
         self._scope = f"repository:{repository}:pull"
         self._credentials: Credentials | None = None
         self._looked_up = False
         self._header = ""
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """What to send with a request: nothing until the registry has asked."""
-        return {"Authorization": self._header} if self._header else {}
+    def ask(
+        self, send: Callable[[Mapping[str, str]], Answer], headers: Mapping[str, str], *, url: str
+    ) -> Answer:
+        """The answer of `send`, after logging in, once, if the registry wants that.
+
+        A token may be too old. Raises AccessDeniedError and what `answer` raises.
+        """
+        answer = send({**headers, **self.headers(url)})
+        if answer.response.status_code == HTTPStatus.UNAUTHORIZED and self._is_own(answer):
+            self.answer(answer.response)
+            answer.response.close()
+            answer = send({**headers, **self.headers(url)})
+        refused = answer.response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        if refused and self._is_own(answer):
+            raise self.denied(answer.response)
+        return answer
+
+    def _is_own(self, answer: Answer) -> bool:
+        """Whether the registry itself answered, and not a place that it leads to."""
+        return origin(answer.response.url) == self._origin
+
+    def headers(self, url: str) -> dict[str, str]:
+        """What to send with a request: nothing until the registry has asked, or to elsewhere."""
+        own = origin(url) == self._origin
+        return {"Authorization": self._header} if self._header and own else {}
 
     @property
     def user(self) -> str:
@@ -103,6 +134,7 @@ class Authorizer:
             login=self._host,
             user=self.user,
             found=self._transport.said(refusal),
+            action=self._action,
         )
 
     def _known(self) -> Credentials | None:
@@ -119,7 +151,8 @@ class Authorizer:
     def _token(self, challenge: Mapping[str, str], credentials: Credentials | None) -> str:
         realm = challenge["realm"]
         self._transport.require_safe(realm, expected="a token server's address with https")
-        scopes = challenge.get("scope", "").split() or [self._scope]
+        scopes = list(dict.fromkeys([*challenge.get("scope", "").split(), *self.scopes]))
+        scopes = scopes or [self._scope]
         service = challenge.get("service", "")
         if credentials is not None and credentials.identity_token:
             form = {

@@ -113,6 +113,7 @@ class AccessDeniedError(RegistryError):
     login: str
     user: str
     found: str
+    action: str = "pull"
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -121,10 +122,10 @@ class AccessDeniedError(RegistryError):
             Message(
                 place=self.place,
                 what="the registry gives no access to this image",
-                expected=f"the right to pull for {self.user or 'everybody'}",
+                expected=f"the right to {self.action} for {self.user or 'everybody'}",
                 found=self.found,
-                remedy=f"docker login {self.login}, as somebody who may pull it; or correct the "
-                "name, since some registries answer so for images that do not exist",
+                remedy=f"docker login {self.login}, as somebody who may {self.action} it; or "
+                "correct the name, since some registries answer so for images that do not exist",
             ),
         )
 
@@ -183,6 +184,7 @@ class RegistryFailedError(RegistryError):
     _: KW_ONLY
     found: str
     attempts: int
+    expected: str = "200 OK"
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -192,7 +194,7 @@ class RegistryFailedError(RegistryError):
             Message(
                 place=self.place,
                 what="the registry fails to answer",
-                expected="200 OK",
+                expected=self.expected,
                 found=f"{self.found}{tries}",
                 remedy="run it again later; if it stays, tell who keeps the registry",
             ),

@@ -13,7 +13,7 @@ from builder.edges.registry.errors import (
     RegistryFailedError,
 )
 from builder.edges.registry.transfer import Transfer
-from builder.edges.registry.transport import Answer, Patience, Transport, origin
+from builder.edges.registry.transport import Answer, Patience, Transport
 from builder.oci.errors import DigestMismatchError, MissingBlobError
 from builder.oci.image_errors import MalformedDocumentError
 from builder.oci.model import INDEX_TYPES, MANIFEST_TYPES, Descriptor
@@ -21,7 +21,7 @@ from builder.oci.reference import DOCKER_HUB
 from builder.oci.select import MAX_DOCUMENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import requests
 
@@ -46,11 +46,13 @@ class RegistrySource:
         """`name` is the reference as written, by which errors call the source."""
         self._reference = reference
         self._name = name
-        host = HUB_API if reference.host in DOCKER_HUB else reference.host
-        plain_http = reference.is_on_loopback
-        self._base = f"{'http' if plain_http else 'https'}://{host}/v2/{reference.repository}"
-        self._transport = Transport(name, reference.host, plain_http=plain_http, patience=patience)
-        self._authorizer = Authorizer(self._transport, reference.host, reference.repository)
+        self._base = base_of(reference)
+        self._transport = Transport(
+            name, reference.host, plain_http=reference.is_on_loopback, patience=patience
+        )
+        self._authorizer = Authorizer(
+            self._transport, reference.host, reference.repository, base=self._base
+        )
         self._tagged: tuple[Descriptor, bytes] | None = None
 
     @property
@@ -111,7 +113,7 @@ class RegistrySource:
         place = f"{self.place}: {wanted}"
         raw = self._whole(answer, place, "an image manifest or index")
         headers = answer.response.headers
-        stated = reference.digest or _digest_in(headers.get("Docker-Content-Digest", ""))
+        stated = reference.digest or stated_digest(headers.get("Docker-Content-Digest", ""))
         if stated is not None:
             self._require(raw, stated, place)
         media_type = headers.get("Content-Type", "").partition(";")[0].strip()
@@ -138,34 +140,23 @@ class RegistrySource:
         def ask(headers: Mapping[str, str]) -> Answer:
             return self._transport.fetch(url, headers, most_bytes=MAX_DOCUMENT_BYTES)
 
-        return self._authorized(ask, headers)
+        return self._authorizer.ask(ask, headers, url=url)
 
     def _open(self, url: str, headers: Mapping[str, str]) -> requests.Response:
         def ask(headers: Mapping[str, str]) -> Answer:
             return Answer(self._transport.open(url, headers))
 
-        return self._authorized(ask, headers).response
-
-    def _authorized(
-        self, ask: Callable[[Mapping[str, str]], Answer], headers: Mapping[str, str]
-    ) -> Answer:
-        """The answer after logging in, once, if the registry wants that: a token may be too old."""
-        answer = ask({**headers, **self._authorizer.headers})
-        if answer.response.status_code == HTTPStatus.UNAUTHORIZED and self._is_own(answer):
-            self._authorizer.answer(answer.response)
-            answer.response.close()
-            answer = ask({**headers, **self._authorizer.headers})
-        refused = answer.response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-        if refused and self._is_own(answer):
-            raise self._authorizer.denied(answer.response)
-        return answer
-
-    def _is_own(self, answer: Answer) -> bool:
-        """Whether the registry itself answered, and not a place that it leads to."""
-        return origin(answer.response.url) == origin(self._base)
+        return self._authorizer.ask(ask, headers, url=url).response
 
 
-def _digest_in(text: str) -> Digest | None:
+def base_of(reference: ImageReference) -> str:
+    """Where the addresses of a repository begin: plain HTTP is for loopback alone."""
+    host = HUB_API if reference.host in DOCKER_HUB else reference.host
+    scheme = "http" if reference.is_on_loopback else "https"
+    return f"{scheme}://{host}/v2/{reference.repository}"
+
+
+def stated_digest(text: str) -> Digest | None:
     """The digest that a header states; None if it is of another kind than ours."""
     try:
         return parse_digest(text)

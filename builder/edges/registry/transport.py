@@ -1,7 +1,7 @@
-"""GET requests to registries: tried again when that can help, and never led astray.
+"""Requests to registries: tried again when that can help, and never led astray.
 
-GET is all that reading images needs, and may be repeated. The one POST (a token for an identity
-token) is made once.
+GET is all that reading images needs, and may be repeated; so may HEAD, and a PUT of what has a
+digest. A POST for a token is made once; an upload is repeated as a whole (upload.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from builder.edges.registry.errors import (
     UnreachableError,
     UnsafeAddressError,
 )
-from builder.edges.registry.words import said
+from builder.edges.registry.words import MAX_BODY_BYTES, said
 from builder.oci.reference import is_loopback
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ TRANSIENT: Final = frozenset(
     }
 )
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+SAME_METHOD: Final = frozenset({307, 308})
+"""Behind the other redirects a client may come with GET, so nothing that sends follows those."""
 
 
 def _cut_queries(record: logging.LogRecord) -> bool:
@@ -108,6 +110,22 @@ class Answer:
     body: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A body to be sent: every iteration opens it anew, and it has just so many bytes."""
+
+    size_bytes: int
+    open: Callable[[], Iterator[bytes]]
+
+    def __len__(self) -> int:
+        """The bytes; by this, requests sends a Content-Length and no chunks."""
+        return self.size_bytes
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The bytes in pieces."""
+        return self.open()
+
+
 class _AsGiven(requests.auth.AuthBase):
     """Leaves the headers alone; without it requests would put in what ~/.netrc has for the host."""
 
@@ -147,11 +165,20 @@ class Transport:
         Tried again when no answer comes, and for a status that says so. Authorization goes to the
         first address's origin alone. Raises a RegistryError.
         """
-        return self._tried(lambda: Answer(self._follow(url, headers))).response
+        return self.tried(lambda: Answer(self._follow(url, headers))).response
 
     def fetch(self, url: str, headers: Mapping[str, str], *, most_bytes: int) -> Answer:
         """As `open`, with the body if the status is 200; of a longer one, one byte too many."""
-        return self._tried(lambda: self._read(self._follow(url, headers), most_bytes))
+        return self.tried(lambda: self._read(self._follow(url, headers), most_bytes))
+
+    def once(
+        self, method: str, url: str, headers: Mapping[str, str], body: Outgoing | None = None
+    ) -> Answer:
+        """The answer behind redirects to one request of any method, not tried again by itself.
+
+        Only for use inside `tried`, which knows what a failure means.
+        """
+        return Answer(self._follow(url, headers, method, body))
 
     def post(self, url: str, form: Mapping[str, str], *, most_bytes: int) -> Answer:
         """The answer to a form, asked once and not redirected."""
@@ -164,9 +191,17 @@ class Transport:
         """A failed answer in a line without secrets; its connection is closed."""
         return said(response, self.secrets)
 
-    def _tried(self, action: Callable[[], Answer]) -> Answer:
-        for attempt in range(1, self.patience.attempts + 1):
-            last = attempt == self.patience.attempts
+    def tried(
+        self, action: Callable[[], Answer], *, got_on: Callable[[], bool] = lambda: False
+    ) -> Answer:
+        """What an action that may be repeated answers, repeated where that can help.
+
+        After a failure in spite of which the work `got_on`, all tries are there again.
+        """
+        attempt = 0
+        while True:
+            attempt = 1 if got_on() else attempt + 1
+            last = attempt >= self.patience.attempts
             asked_s = None
             try:
                 answer = action()
@@ -182,7 +217,6 @@ class Transport:
                     raise self._gave_up(response, attempt, asked_s)
                 response.close()
             self.patience.pause(attempt, asked_s)
-        raise AssertionError(self.place)  # the last attempt returns or raises
 
     def _read(self, response: requests.Response, most_bytes: int) -> Answer:
         if response.status_code != HTTPStatus.OK:
@@ -212,22 +246,31 @@ class Transport:
             return RateLimitedError(self.place, login=self.login, found=found, wait_s=wait_s)
         return RegistryFailedError(self.place, found=found, attempts=attempts)
 
-    def _follow(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+    def _follow(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        method: str = "GET",
+        body: Outgoing | None = None,
+    ) -> requests.Response:
+        """The answer behind redirects; what is sent is opened anew for each."""
         first = origin(url)
+        followed = REDIRECTS if method in ("GET", "HEAD") else SAME_METHOD
         for _ in range(MAX_REDIRECTS + 1):
             same = origin(url) == first
             sent = {k: v for k, v in headers.items() if same or k.lower() != "authorization"}
-            response = self._send("GET", url, sent)
+            response = self._send(method, url, sent, body)
             target = response.headers.get("Location")
-            if response.status_code not in REDIRECTS or target is None:
+            if response.status_code not in followed or target is None:
                 return response
             response.close()
-            url = self._joined(url, target)
+            url = self.joined(url, target)
         raise UnsafeAddressError(
             self.place, expected=f"at most {MAX_REDIRECTS} redirects", found=without_query(url)
         )
 
-    def _joined(self, url: str, target: str) -> str:
+    def joined(self, url: str, target: str) -> str:
+        """The address that an answer of `url` leads to; UnsafeAddressError if none may go there."""
         expected = "a redirect to https, without a step down to http"
         try:
             joined = urljoin(url, target)
@@ -244,7 +287,7 @@ class Transport:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        form: Mapping[str, str] | None = None,
+        data: Mapping[str, str] | Outgoing | None = None,
     ) -> requests.Response:
         if os.environ.get(OFFLINE, "") not in ("", "0"):
             raise OfflineError(self.place, variable=OFFLINE, url=without_query(url))
@@ -252,7 +295,7 @@ class Transport:
             return self._session.request(
                 method,
                 url,
-                data=form,
+                data=data,
                 headers={"User-Agent": "sparklock", "Accept-Encoding": "identity", **headers},
                 auth=_AsGiven(),
                 allow_redirects=False,
@@ -291,6 +334,16 @@ class _TransientError(Exception):
         return UnreachableError(
             transport.place, host=self.host, reason=reason_of(self.cause), attempts=attempts
         )
+
+
+def finish(response: requests.Response) -> None:
+    """End an answer whose body says nothing; its connection is used again if that is short."""
+    try:
+        response.raw.read(MAX_BODY_BYTES)
+    except (urllib3.exceptions.HTTPError, OSError):
+        pass  # its head was what counted
+    finally:
+        response.close()
 
 
 def _at_most(response: requests.Response, most_bytes: int) -> Iterator[bytes]:
