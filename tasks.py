@@ -146,6 +146,7 @@ def pin(
         "file", "json", "quiet",
         locked="refuse when the lock is missing or old, instead of writing it",
         output="also write the image: FILE.tar for one archive, else a folder (OCI layout)",
+        push="also push the image to HOST/NAME[:TAG]; layers that are there are not sent",
     )
 )  # fmt: skip
 @_reported
@@ -154,6 +155,7 @@ def build(
     file: str = FILE,
     locked: bool = False,
     output: str = "",
+    push: str = "",
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -165,6 +167,7 @@ def build(
         _progress(json=json, quiet=quiet),
         locked=locked,
         output=Path(output) if output else None,
+        push=push,
     )
     _say(report, as_json=json)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from builder.errors import Message, SparklockError
+from builder.oci.reference import ImageReference
 
 
 @dataclass(eq=False)
@@ -37,3 +38,15 @@ def whole_number(text: str, *, option: str, least: int) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= 9 and int(text) >= least:  # noqa: PLR2004 - nine digits are plenty, and thousands make int() raise
         return int(text)
     raise OptionError(option, f"a whole number from {least} on", repr(text))
+
+
+def push_target(text: str, *, option: str) -> ImageReference:
+    """The repository, and perhaps the tag, to push to; OptionError if the text names none."""
+    expected = "a registry's HOST/NAME or HOST/NAME:TAG"
+    try:
+        reference = ImageReference.parse(text)
+    except ValueError as error:
+        raise OptionError(option, expected, repr(text)) from error
+    if reference.digest is not None:
+        raise OptionError(option, f"{expected}; the digest is the image's own", repr(text))
+    return reference

@@ -19,8 +19,9 @@ from builder.labels import image_reference
 from builder.lock import all_digests
 from builder.lock_errors import LockVersionError
 from builder.oci.errors import DigestMismatchError
-from builder.oci.reference import ImageReference
+from builder.oci.reference import DOCKER_HUB, ImageReference
 from builder.oci.tar import write_tar
+from builder.options import push_target
 from builder.pipeline_errors import (
     OutputsDifferError,
     OwnFileChangedError,
@@ -34,12 +35,15 @@ from builder.schema import FILE_NAME, schema_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from builder.edges.registry.push import Pushed
     from builder.lock import Lock
     from builder.manifest import Source
     from builder.oci.assemble import AssembledImage
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
     from builder.sources import Blobs, ImageSource
+
+_LOCAL_KINDS: Final = frozenset({"oci", "archive", "docker"})
 
 STORE: Final = ".sparklock/store"
 """The blob store, beside the manifest. It can be deleted at any time."""
@@ -76,14 +80,21 @@ def check_lock(file: Path) -> LockReport:
 
 
 def build(
-    file: Path, progress: Progress, *, locked: bool = False, output: Path | None = None
+    file: Path,
+    progress: Progress,
+    *,
+    locked: bool = False,
+    output: Path | None = None,
+    push: str = "",
 ) -> Built:
     """Assemble the image, compare it with the lock, and keep its new blobs in the store.
 
     Without `locked` a missing or stale lock is written first. With `output` the whole image is
-    also written there, as output_at says. Raises LockError, BuildError, ManifestError, OptionError.
+    also written there, as output_at says; with `push` it is put into that repository. Raises
+    LockError, BuildError, ManifestError and OptionError.
     """
     target = output_at(output) if output else None
+    repository = push_target(push, option="--push") if push else None
     loaded = read_manifest(file)
     try:
         report = current(loaded)
@@ -112,7 +123,32 @@ def build(
     if target:
         name = image_reference(wanted.name, wanted.outputs.manifest_digest)
         write_output(target, built.image, built.open_blob, name=name, progress=progress)
+    if repository:
+        built = replace(built, pushed=_pushed(built, repository, progress))
     return built
+
+
+def _pushed(built: Built, target: ImageReference, progress: Progress) -> Pushed:
+    """What it took to get the image into a repository; without a tag it gets the nodes' one."""
+    from builder.edges.registry.push import RegistryTarget  # noqa: PLC0415 - as in FolderSources
+
+    progress.stage(f"push to {target.host}/{target.repository}")
+    base = built.loaded.manifest.image.base
+    sources = FolderSources(built.loaded.folder, kept=False)  # passed on, and not stored on the way
+    straight = replace(built, base=sources.open(base, place=built.loaded.place("image.base")))
+    reference = image_reference(built.lock.name, built.lock.outputs.manifest_digest)
+    tag = target.tag or reference.rpartition(":")[2]
+    repository = RegistryTarget(target, mount_from=_same_registry(base, target))
+    return repository.push(built.image, straight.open_blob, tag, progress)
+
+
+def _same_registry(base: Source, target: ImageReference) -> str | None:
+    """The base's repository, if it is in the registry of the target."""
+    if base.source.partition(":")[0] in _LOCAL_KINDS:
+        return None
+    reference = ImageReference.parse(base.source)
+    same = reference.host == target.host or {reference.host, target.host} <= DOCKER_HUB
+    return reference.repository if same else None
 
 
 def schema(root: Path, *, check: bool) -> str:
@@ -132,9 +168,13 @@ def schema(root: Path, *, check: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FolderSources:
-    """Sources as a manifest names them, relative to its folder."""
+    """Sources as a manifest names them, relative to its folder.
+
+    What is far away is `kept` in the store once it was fetched.
+    """
 
     folder: Path
+    kept: bool = True
 
     def open(self, source: Source, *, place: str) -> ImageSource:
         """The source, not yet looked at; UnsupportedSourceError if it is of a kind not read yet."""
@@ -151,7 +191,7 @@ class FolderSources:
         from builder.edges.registry.source import RegistrySource  # noqa: PLC0415
 
         remote = RegistrySource(ImageReference.parse(source.source), source.source)
-        return KeptSource(remote, BlobStore(self.folder / STORE))
+        return KeptSource(remote, BlobStore(self.folder / STORE)) if self.kept else remote
 
 
 def store_of(loaded: LoadedManifest) -> BlobStore:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from builder.differences import Difference
     from builder.digest import Digest, JsonValue
     from builder.edges.output import Output
+    from builder.edges.registry.push import Pushed
     from builder.edges.store import BlobStore
     from builder.lock import Lock
     from builder.oci.model import Descriptor, Image
@@ -94,6 +95,7 @@ class Built:
     base: ImageSource
     notes: tuple[str, ...]
     output: Output | None = None
+    pushed: Pushed | None = None
     lock_written: bool = False
 
     @contextmanager
@@ -120,6 +122,8 @@ class Built:
             lines.append(f"  lock      {self.loaded.lock_path} was written: review its difference")
         if self.output:
             lines.append(f"  written   {self.output.path} ({self.output.kind.value})")
+        if self.pushed:
+            lines.extend(f"  {line}" for line in self.pushed.lines())
         return "\n".join(lines)
 
     def as_json(self) -> JsonValue:
@@ -129,4 +133,5 @@ class Built:
             "lock_written": self.lock_written,
             "outputs": self.lock.outputs.model_dump(mode="json"),
             "output": str(self.output.path) if self.output else None,
+            "pushed": self.pushed.as_json() if self.pushed else None,
         }

@@ -27,7 +27,7 @@ from builder.oci.stream import checked
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
 
-    from builder.digest import Digest
+    from builder.digest import Digest, JsonValue
     from builder.edges.registry.transport import Answer
     from builder.oci.model import Image
     from builder.oci.reference import ImageReference
@@ -51,6 +51,24 @@ class Pushed:
     blobs: Mapping[str, int]
     sent_bytes: int
     moved_from: Digest | None
+
+    def lines(self) -> Iterator[str]:
+        """What was done as lines of plain text."""
+        yield f"pushed    {self.name}@{self.digest}"
+        counts = ", ".join(f"{count} {how}" for how, count in self.blobs.items())
+        yield f"          blobs: {counts}; {self.sent_bytes} bytes went"
+        if self.moved_from:
+            yield f"          the tag named {self.moved_from} before"
+
+    def as_json(self) -> JsonValue:
+        """The same as a JSON object."""
+        return {
+            "name": self.name,
+            "digest": self.digest,
+            "blobs": dict(self.blobs),
+            "sent_bytes": self.sent_bytes,
+            "moved_from": self.moved_from,
+        }
 
 
 @dataclass(slots=True)

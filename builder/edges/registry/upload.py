@@ -129,9 +129,9 @@ class Upload:
         match = _RANGE.match(answer.response.headers.get("Range", ""))
         stored_bytes = int(match[1]) + 1 if match else 0
         known = answer.response.status_code == HTTPStatus.NO_CONTENT
-        # Nothing stored is 0-0 too, and not worth going on with.
+        # Nothing stored is 0-0 too, as one byte is, and not worth going on with.
         if not (known and 1 < stored_bytes <= self._descriptor.size_bytes):
-            self._location = None
+            self.cancel()
             return False
         self._stored_bytes = stored_bytes
         if "Location" in answer.response.headers:
