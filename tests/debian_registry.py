@@ -102,7 +102,7 @@ def debian_registry(folder: Path) -> Iterator[DebianRegistry]:
     if program is None:
         pytest.skip("docker-registry is not installed: apt-get install docker-registry")
     folder.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = free_port()
     config = folder / "config.yml"
     config.write_text(CONFIG.format(folder=folder, port=port))
     with (folder / "log").open("wb") as log:
@@ -110,21 +110,22 @@ def debian_registry(folder: Path) -> Iterator[DebianRegistry]:
             [program, "serve", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         try:
-            _await(process, port, folder / "log")
+            await_registry(process, port, folder / "log")
             yield DebianRegistry(port, folder)
         finally:
             process.kill()
             process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that nobody has now: the registry takes no listening socket from us."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port
 
 
-def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def await_registry(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Nothing, once it listens."""
     deadline = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline:
         try:
