@@ -10,9 +10,11 @@ from builder.graft.assembled import OurFile, assembled
 from builder.graft.commands import check_commands
 from builder.graft.donors import Donors
 from builder.graft.findings import OtherFailure, UnreadableModule, WrongVersion
+from builder.graft.grafted import broken_by_graft
 from builder.graft.modules import Modules
 from builder.graft.open_imports import lost_names, open_imports
 from builder.graft.packages import VLLM, find_package, installed_version
+from builder.graft.parsed import Parsed
 from builder.graft.registrations import unknown_architectures, unmet_register
 
 if TYPE_CHECKING:
@@ -75,12 +77,14 @@ class _View:
     tree: ImageTree
     read: Read
     donors: Donors
+    parsed: Parsed
 
     @classmethod
     def of(cls, inputs: ClosureInputs) -> _View:
         files = (*inputs.tables, *inputs.files)
+        parsed = Parsed()
         tree, read = assembled(inputs.base, inputs.read, inputs.picks, files)
-        return cls(inputs, tree, read, Donors(inputs.donors, inputs.read, tree))
+        return cls(inputs, tree, read, Donors(inputs.donors, inputs.read, tree, parsed), parsed)
 
     def packages(self) -> list[str]:
         """The packages in which something is changed, by name."""
@@ -103,8 +107,8 @@ class _View:
     def package(self, package: str) -> Iterator[Finding]:
         """The findings of one package: open imports, lost names, unmet registrations."""
         root = self.root(package)
-        base = Modules(self.inputs.base, self.inputs.read, root.site)
-        modules = Modules(self.tree, self.read, root.site)
+        base = Modules(self.inputs.base, self.inputs.read, root.site, self.parsed)
+        modules = Modules(self.tree, self.read, root.site, self.parsed)
         added = self._added(root)
         yield from open_imports(modules, root, added, self.donors)
         yield from lost_names(base, modules, root, added, self.donors)
@@ -112,13 +116,14 @@ class _View:
             if register.package == package:
                 place = self.inputs.place(f"image.register[{index}]")
                 yield from unmet_register(modules, root, register, place, self.donors)
+        yield from broken_by_graft(base, modules, root, added, self.donors)
         for module in sorted(modules.unreadable.values(), key=lambda module: module.path):
             yield UnreadableModule(module.path, module.line, module.reason)
 
     def architectures(self) -> Iterator[Finding]:
         root = self.root(VLLM)
-        base = Modules(self.inputs.base, self.inputs.read, root.site)
-        modules = Modules(self.tree, self.read, root.site)
+        base = Modules(self.inputs.base, self.inputs.read, root.site, self.parsed)
+        modules = Modules(self.tree, self.read, root.site, self.parsed)
         wanted = self.inputs.architectures
         yield from unknown_architectures(base, modules, root, wanted, self.donors)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from builder.graft.packages import Read
+    from builder.graft.parsed import Parsed
     from builder.oci.tree import ImageTree
 
 REGISTRY: Final = "model_executor/models/registry.py"
@@ -26,10 +27,13 @@ class Donors:
     `image` is the assembled tree, in which a donor's file may replace one.
     """
 
-    def __init__(self, trees: Mapping[str, ImageTree], read: Read, image: ImageTree) -> None:
+    def __init__(
+        self, trees: Mapping[str, ImageTree], read: Read, image: ImageTree, parsed: Parsed
+    ) -> None:
         self._trees = trees
         self._read = read
         self._image = image
+        self._parsed = parsed
         self._modules: dict[tuple[str, str], tuple[PackageRoot, Modules] | None] = {}
 
     def closing(
@@ -46,6 +50,15 @@ class Donors:
                 return DonorFile(donor, file, self._image.find(root.file(file)) is not None)
         return None
 
+    def open(self, donor: str, package: str) -> tuple[PackageRoot, Modules] | None:
+        """A package in a donor, and the donor's modules; None if it does not have the package."""
+        if donor not in self._trees:
+            return None
+        key = (donor, package)
+        if key not in self._modules:
+            self._modules[key] = self._opened(donor, package)
+        return self._modules[key]
+
     def registering(self, package: str, architecture: str) -> DonorEntry | None:
         """A donor's registration of an architecture; None if no donor has one."""
         for donor, there, modules in self._each(package, ""):
@@ -59,19 +72,16 @@ class Donors:
 
     def _each(self, package: str, first: str) -> Iterator[tuple[str, PackageRoot, Modules]]:
         for donor in sorted(self._trees, key=lambda name: (name != first, name)):
-            key = (donor, package)
-            if key not in self._modules:
-                self._modules[key] = self._open(donor, package)
-            found = self._modules[key]
+            found = self.open(donor, package)
             if found is not None:
                 yield (donor, *found)
 
-    def _open(self, donor: str, package: str) -> tuple[PackageRoot, Modules] | None:
+    def _opened(self, donor: str, package: str) -> tuple[PackageRoot, Modules] | None:
         try:
             root = find_package(self._trees[donor], package, image=f"donor {donor}")
         except BuildError:  # a donor without the package simply has nothing to offer
             return None
-        return root, Modules(self._trees[donor], self._read, root.site)
+        return root, Modules(self._trees[donor], self._read, root.site, self._parsed)
 
 
 def _defining(modules: Modules, module: str, symbol: str) -> str | None:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from builder.graft.syntax import bindings, module_scope
+from builder.graft.syntax import bindings, module_scope, statements
 from builder.graft.tables import dict_literals
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def names_of(tree: ast.Module, name: ModuleName) -> Names:
 def _globals(tree: ast.Module) -> frozenset[str]:
     """Names that functions bind in the module's scope."""
     return frozenset(
-        name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names
+        name for node in statements(tree) if isinstance(node, ast.Global) for name in node.names
     )
 
 

@@ -95,6 +95,32 @@ def running_children(node: ast.AST) -> Iterable[ast.AST]:
             return ast.iter_child_nodes(node)
 
 
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all below it, in no order that counts; faster than ast.walk."""
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        yield node
+        for value in node.__dict__.values():
+            if value.__class__ is list:
+                todo += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST):
+                todo.append(value)
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements in a module or a statement, at any depth, in no order that counts."""
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found = getattr(node, part, None)
+            if found.__class__ is list:
+                todo += found
+
+
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     if not isinstance(node, _OWN_SCOPE):
