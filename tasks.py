@@ -111,17 +111,34 @@ def _progress(*, json: bool = False, quiet: bool = False) -> Progress:
 # --- manifest to image -------------------------------------------------------------------------
 
 
-@task(help=_help("file", "json", "quiet", check="compare only: no network, nothing written"))
+@task(
+    help=_help(
+        "file", "json", "quiet",
+        check="compare only: no network, nothing written",
+        update="move this input alone, base or donors.NAME, to what its source has now",
+    )
+)  # fmt: skip
 @_reported
 def lock(
-    _ctx: Context, file: str = FILE, check: bool = False, json: bool = False, quiet: bool = False
+    _ctx: Context,
+    file: str = FILE,
+    check: bool = False,
+    update: str = "",
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Resolve the manifest and write lockfile.json; with --check, only say if it is right."""
     from builder import pipeline
+    from builder.options import only_one
 
     path = Path(file)
+    only_one({"--check": check, "--update": update})
     if check:
         _say(pipeline.check_lock(path), as_json=json)
+    elif update:
+        from builder import updating
+
+        _say(updating.update(path, update, _progress(json=json, quiet=quiet)), as_json=json)
     else:
         _say(pipeline.lock(path, _progress(json=json, quiet=quiet)), as_json=json)
 

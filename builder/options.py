@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from builder.errors import Message, SparklockError
 from builder.oci.reference import ImageReference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(eq=False)
@@ -31,6 +34,13 @@ class OptionError(SparklockError):
                 remedy="correct it, or leave the option out",
             ),
         )
+
+
+def only_one(options: Mapping[str, object]) -> None:
+    """Nothing, unless several options are given that each ask for something else; OptionError."""
+    given = [name for name, value in options.items() if value]
+    if len(given) > 1:
+        raise OptionError(given[1], f"no {given[1]} beside {given[0]}", " and ".join(given))
 
 
 def whole_number(text: str, *, option: str, least: int) -> int:

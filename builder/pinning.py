@@ -12,6 +12,7 @@ from builder.oci.model import Platform
 from builder.oci.select import select_manifest
 from builder.pipeline import FolderSources
 from builder.read.problems import loc_text
+from builder.sources import EngineImage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,29 +25,26 @@ if TYPE_CHECKING:
 ALL: Final = "all"
 """Every input that has no digest yet."""
 
-INDEX: Final = "index"
-MANIFEST: Final = "manifest"
-
 
 @dataclass(frozen=True, slots=True)
 class Pin:
     """What an input's source has now, beside the digest in the manifest, if there is one.
 
-    `kind` is what `found` is of: index or manifest. A digest of the manifest that the index leads
-    to for our platform pins the same image, and is left alone.
+    `kind` is what `found` is of. `names` are all digests that pin the same image, such as that of
+    the manifest that an index leads to for our platform: a pin of another kind is left alone.
     """
 
     name: str
     source: str
     before: Digest | None
     found: Digest
-    manifest_digest: Digest
+    names: frozenset[Digest]
     kind: str
 
     @property
     def moves(self) -> bool:
         """Whether the source has another image than the manifest pins."""
-        return self.before not in (self.found, self.manifest_digest)
+        return self.before not in self.names
 
     def edit(self) -> Edit:
         """The new digest in its place."""
@@ -57,8 +55,7 @@ class Pin:
         if not self.moves:
             return f"{self.name}: {self.source} is current: {self.before}"
         old = self.before or "not pinned"
-        kind = "an index" if self.kind == INDEX else "a manifest"
-        return f"{self.name}: {self.source}: {old} -> {self.found} ({kind})"
+        return f"{self.name}: {self.source}: {old} -> {self.found} ({self.kind})"
 
     def as_json(self) -> JsonValue:
         """The pin as a JSON object."""
@@ -118,15 +115,15 @@ def pin_now(loaded: LoadedManifest, name: str, progress: Progress) -> Pin:
     progress.stage(f"ask what {name} is now: {source.source}")
     opened = FolderSources(loaded.folder).open(source, place=place)
     selected = select_manifest(opened, None, Platform.parse(section.platform))
-    manifest_digest = selected.image.manifest.descriptor.digest
-    return Pin(
-        name=name,
-        source=source.source,
-        before=source.digest,
-        found=selected.index_digest or manifest_digest,
-        manifest_digest=manifest_digest,
-        kind=INDEX if selected.index_digest else MANIFEST,
-    )
+    names = {selected.image.manifest.descriptor.digest}
+    if isinstance(opened, EngineImage):
+        kind, found = "image ID", opened.image_id()
+        names.add(selected.image.config.digest)
+    elif selected.index_digest is not None:
+        kind, found = "index", selected.index_digest
+    else:
+        kind, found = "manifest", selected.image.manifest.descriptor.digest
+    return Pin(name, source.source, source.digest, found, frozenset({found, *names}), kind)
 
 
 def _named(loaded: LoadedManifest, name: str) -> Iterable[str]:

@@ -213,7 +213,8 @@ def store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
             raise OwnFileChangedError(str(path)) from error
 
 
-def _resolved(loaded: LoadedManifest, progress: Progress) -> Lock:
+def resolved(loaded: LoadedManifest, progress: Progress) -> Lock:
+    """The lock of a manifest, which is written nowhere; raises what resolving raises."""
     store = store_of(loaded)
     store_own_files(loaded, store)
     return resolve(wanted_of(loaded), FolderSources(loaded.folder), store, progress)
@@ -222,7 +223,7 @@ def _resolved(loaded: LoadedManifest, progress: Progress) -> Lock:
 def _locked_anew(loaded: LoadedManifest, progress: Progress) -> LockReport:
     """The manifest resolved, and its lock on disk; a lock that cannot be read is replaced."""
     old = _old_lock(loaded)
-    new = _resolved(loaded, progress)
+    new = resolved(loaded, progress)
     if old is None:
         write_lock(loaded.lock_path, new)
         return LockReport(loaded=loaded, lock=new, new=True, changes=())
@@ -252,7 +253,7 @@ def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Prog
     if all(store.is_sound(digest) for digest in all_digests(lock)):
         return
     progress.note("the store lacks inputs of the lock: reading the sources again")
-    _require_same(loaded, lock, _resolved(loaded, progress))
+    _require_same(loaded, lock, resolved(loaded, progress))
 
 
 def _assembled(loaded: LoadedManifest, lock: Lock, blobs: Blobs) -> AssembledImage:

@@ -142,6 +142,29 @@ class OutputsDifferError(LockError):
 
 
 @dataclass(eq=False)
+class OtherInputMovedError(LockError):
+    """Moving one input would change what the lock says of another one."""
+
+    place: str
+    name: str
+    changes: tuple[Difference, ...]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message per value of another input."""
+        return tuple(
+            Message(
+                place=self.place,
+                what=f"moving {self.name} would change another input too: {change.path}",
+                expected=f"{change.before} (locked)",
+                found=str(change.after),
+                remedy="nothing was written; inv lock, review what else moved, then again",
+            )
+            for change in self.changes
+        )
+
+
+@dataclass(eq=False)
 class OtherFormatsError(LockError):
     """The lock was written for byte formats that this sparklock does not write."""
 

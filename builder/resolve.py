@@ -113,7 +113,7 @@ def _choose(wanted: Wanted, sources: Sources) -> list[_Chosen]:
         selected = select_manifest(opened, pin, Platform.parse(section.platform))
         found.append(_Chosen(name, opened, selected))
         if source.digest is None:
-            offered = source.digest_in_source or selected.image.manifest.descriptor.digest
+            offered = selected.index_digest or selected.image.manifest.descriptor.digest
             unpinned.append((wanted.place(f"image.{name}"), offered))
     if unpinned:
         raise UnpinnedSourceError(tuple(unpinned))

@@ -71,8 +71,13 @@ class DebianRegistry:
         for layer in image.layers:
             with open_blob(layer.descriptor) as chunks:
                 self._put_blob(base, layer.descriptor.digest, b"".join(chunks))
-        headers = {"Content-Type": image.manifest.descriptor.media_type}
-        self._ask("PUT", f"{base}/manifests/{tag}", image.manifest.raw, headers)
+        manifest = image.manifest
+        self.name(tag, manifest.raw, manifest.descriptor.media_type, repository=repository)
+
+    def name(self, tag: str, raw: bytes, media_type: str, *, repository: str = REPOSITORY) -> None:
+        """Put a manifest or an index under a tag, or a manifest under its digest."""
+        target = f"/v2/{repository}/manifests/{tag}"
+        self._ask("PUT", target, raw, {"Content-Type": media_type})
 
     def _put_blob(self, base: str, digest: Digest, data: bytes) -> None:
         location = self._ask("POST", f"{base}/blobs/uploads/")

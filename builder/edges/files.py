@@ -10,6 +10,7 @@ import errno
 import re
 import stat
 import tomllib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from builder.edges.disk import write_whole
@@ -70,13 +71,28 @@ def read_values(path: Path) -> ClusterManifest:
     return checked.manifest
 
 
+def with_bytes(loaded: LoadedManifest, data: bytes) -> LoadedManifest:
+    """The manifest as it will be once its file has these bytes; the files beside it as they were.
+
+    Raises ManifestError.
+    """
+    checked, lines = _check(loaded.path, data)
+    if checked.problems or checked.manifest is None:
+        raise InvalidManifestError(loaded.name, lines, checked.problems)
+    return replace(loaded, manifest=checked.manifest, lines=lines, data=data)
+
+
 def _checked(path: Path) -> tuple[Checked, dict[Loc, int], bytes]:
     """The manifest or its problems, the line of each of its values, and the file's bytes."""
     data = _manifest_bytes(path)
+    return *_check(path, data), data
+
+
+def _check(path: Path, data: bytes) -> tuple[Checked, dict[Loc, int]]:
     document, lines = _parsed(str(path), _text(path, data))
     if not document:
         raise EmptyManifestError(str(path))
-    return check_document(document), lines, data
+    return check_document(document), lines
 
 
 def ssh_config_of(loaded: LoadedManifest) -> Path | None:

@@ -55,7 +55,7 @@ def test_pinning_writes_the_new_digest_and_no_other_byte(moved: Project) -> None
     assert moved.file.read_text() == before.replace(f'digest = "{old}"\n', new)
     assert report.written
     assert f"base: oci:images/base: {old} -> sha256:" in report.text()
-    assert "(a manifest)" in report.text()
+    assert "(manifest)" in report.text()
     moved.lock()
 
 
