@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from builder.digest import digest_bytes
+from builder.json_text import JsonTextError, parse_json
 from builder.lock import LOCK_VERSION, Lock
 from builder.lock_errors import (
     LockConflictError,
@@ -95,17 +96,9 @@ def parse_lock(text: bytes, *, place: str) -> Lock:
 
 def _document(text: bytes, place: str) -> object:
     try:
-        document: object = json.loads(text.decode())
-        json.dumps(document, ensure_ascii=False).encode()  # refuses halves of surrogate pairs
-    except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
-        problem = f"byte 0x{text[error.start]:02x} at offset {error.start} is not UTF-8"
-        raise LockNotJsonError(place, line, problem) from error
-    except json.JSONDecodeError as error:
-        raise LockNotJsonError(place, error.lineno, error.msg) from error
-    except (ValueError, RecursionError) as error:  # beyond Python's limits, or no text
-        raise LockNotJsonError(place, 1, type(error).__name__) from error
-    return document
+        return parse_json(text)
+    except JsonTextError as error:
+        raise LockNotJsonError(place, error.line, error.reason) from error
 
 
 def _not_canonical(text: bytes, canonical: bytes, place: str) -> LockNotCanonicalError:

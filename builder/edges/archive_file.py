@@ -24,6 +24,7 @@ from builder.oci.decompress import (
     decompressed,
 )
 from builder.oci.image_errors import MalformedDocumentError
+from builder.oci.limits import ExpansionError, expanded
 from builder.oci.select import MAX_DOCUMENT_BYTES
 
 if TYPE_CHECKING:
@@ -170,9 +171,13 @@ def _unpacked(file: IO[bytes], spool: Path, place: str) -> IO[bytes]:
 def _decompressed(file: IO[bytes], place: str) -> Iterator[bytes]:
     try:
         with storage_errors(place, READ):
-            yield from decompressed(chunks_of(file))
+            stored_bytes = os.fstat(file.fileno()).st_size
+            yield from expanded(decompressed(chunks_of(file)), stored_bytes=stored_bytes)
     except DecompressError as error:
         raise DamagedArchiveError(place, entry="", reason=error.reason) from error
+    except ExpansionError as error:
+        reason = f"it unpacks to more than the {error.limit_bytes} bytes that it may"
+        raise DamagedArchiveError(place, entry="", reason=reason) from error
     except UnknownCompressionError as error:
         reason = f"compressed with {error.name}"
         raise DamagedArchiveError(place, entry="", reason=reason) from error

@@ -53,13 +53,8 @@ class LayoutSource:
     def document(self, digest: Digest, *, media_type: str) -> bytes:
         """The raw bytes of a manifest, index or config, checked against the digest."""
         path = self._blob_path(digest)
-        with storage_errors(str(path), "read a blob"):
-            size_bytes = path.stat().st_size
-            raw = path.read_bytes() if size_bytes <= MAX_DOCUMENT_BYTES else None
         place = f"{self.place}: {digest}"
-        if raw is None:
-            problem = f"{size_bytes} bytes, and {MAX_DOCUMENT_BYTES} are the most"
-            raise MalformedDocumentError(place, wanted=media_type, problems=(problem,))
+        raw = _document_bytes(path, place=place, wanted=media_type)
         if digest_bytes(raw) != digest:
             raise DigestMismatchError(place, expected=digest, found=digest_bytes(raw))
         return raw
@@ -91,8 +86,9 @@ class LayoutSource:
         require_marker(self._small_file(MARKER), place=f"{self.place}/{MARKER}")
 
     def _small_file(self, name: str) -> bytes:
-        with storage_errors(str(self._root / name), "read a layout's file"):
-            return (self._root / name).read_bytes()
+        return _document_bytes(
+            self._root / name, place=f"{self.place}/{name}", wanted="a file of an OCI layout"
+        )
 
     def _blob_path(self, digest: Digest) -> Path:
         self._require_layout()
@@ -100,6 +96,17 @@ class LayoutSource:
         if not path.is_file():
             raise MissingBlobError(self.place, digest)
         return path
+
+
+def _document_bytes(path: Path, *, place: str, wanted: str) -> bytes:
+    """The bytes of a document; MalformedDocumentError if they are too many."""
+    with storage_errors(str(path), "read a file of an OCI layout"), path.open("rb") as file:
+        raw = file.read(MAX_DOCUMENT_BYTES + 1)
+        size_bytes = os.fstat(file.fileno()).st_size
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        problem = f"{size_bytes} bytes, and {MAX_DOCUMENT_BYTES} are the most"
+        raise MalformedDocumentError(place, wanted=wanted, problems=(problem,))
+    return raw
 
 
 def roots_in(raw: bytes, *, place: str) -> tuple[Descriptor, ...]:

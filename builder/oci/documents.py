@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, TypeVar
+import typing
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from builder.digest import Digest, parse_digest
+from builder.json_text import JsonTextError, parse_json
 from builder.oci.image_errors import MalformedDocumentError
 from builder.oci.model import Descriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MAX_PROBLEMS = 10
 
@@ -36,7 +42,7 @@ class DescriptorDocument(Document):
 
     media_type: str = Field(alias="mediaType")
     digest: DigestText
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, lt=2**63)
     platform: PlatformDocument | None = None
 
     @property
@@ -125,11 +131,10 @@ def json_object(raw: bytes, *, place: str, wanted: str) -> dict[str, Any]:
 def json_value(raw: bytes, *, place: str, wanted: str) -> object:
     """The JSON in the bytes, which must be UTF-8; MalformedDocumentError if it is none."""
     try:
-        value: object = json.loads(raw.decode())
-    except (ValueError, RecursionError) as error:
-        problem = f"not JSON: {error}"
+        return parse_json(raw)
+    except JsonTextError as error:
+        problem = f"not JSON, line {error.line}: {error.reason}"
         raise MalformedDocumentError(place, wanted=wanted, problems=(problem,)) from error
-    return value
 
 
 def read_document(
@@ -144,6 +149,9 @@ def parse_document(
     model: type[KnownDocument], document: dict[str, Any], *, place: str, wanted: str
 ) -> KnownDocument:
     """The document as a model of this module; MalformedDocumentError if it does not fit."""
+    respelt = tuple(islice(_respelt(model, document), _MAX_PROBLEMS))
+    if respelt:
+        raise MalformedDocumentError(place, wanted=wanted, problems=respelt)
     try:
         return model.model_validate_json(json.dumps(document))
     except ValidationError as error:
@@ -152,3 +160,31 @@ def parse_document(
             for item in error.errors(include_url=False)[:_MAX_PROBLEMS]
         )
         raise MalformedDocumentError(place, wanted=wanted, problems=problems) from error
+
+
+def _respelt(model: type[Document], value: object) -> Iterator[str]:
+    """Keys that are one of the model's in other letters.
+
+    Go's reader, so every engine's, takes them for it, and would see another image than we do.
+    """
+    if isinstance(value, list):
+        for item in value:
+            yield from _respelt(model, item)
+    if not isinstance(value, dict):
+        return
+    own = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    folded = {key.casefold(): key for key in own}
+    for key, item in value.items():
+        meant = folded.get(key.casefold(), key)
+        if meant != key:
+            yield f"the key {key!a}: some readers take it for {meant!a}"
+        for inner in _documents_in(own.get(key)):
+            yield from _respelt(inner, item)
+
+
+def _documents_in(annotation: object) -> Iterator[type[Document]]:
+    """The models in a field's type, such as the one in `tuple[DescriptorDocument, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, Document):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _documents_in(argument)

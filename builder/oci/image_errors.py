@@ -300,7 +300,7 @@ class TargetLoopError(EntryError):
 
 @dataclass(eq=False)
 class TooManyLayersError(BuildError):
-    """The image would have more layers than engines can run."""
+    """The image has, or would have, more layers than engines can run."""
 
     place: str
     _: KW_ONLY
@@ -313,7 +313,7 @@ class TooManyLayersError(BuildError):
         return (
             Message(
                 place=self.place,
-                what="the image would have too many layers",
+                what="too many layers",
                 expected=f"at most {self.limit}; engines stop at 125",
                 found=f"{self.layers}",
                 remedy="choose a base with fewer layers, or squash it",

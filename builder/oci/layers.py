@@ -8,7 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from builder.oci import untar
-from builder.oci.errors import MalformedLayerError, UnsafePathError
+from builder.oci.errors import LayerError, MalformedLayerError, UnsafePathError
+from builder.oci.limits import MAX_ENTRIES, MAX_PATH_BYTES, PathTooLongError, TooManyEntriesError
 from builder.oci.stream import drain, plain_tar
 from builder.oci.tar import OPAQUE_NAME, WHITEOUT_PREFIX
 from builder.oci.tree import HEAD_BYTES, Entry, Kind
@@ -44,7 +45,8 @@ class LayerListing:
     `entries` are in archive order, one per path (of duplicates the last), hard links inside the
     layer already as the files they name. `whiteouts` are the hidden paths, `opaques` the
     directories whose lower children are hidden. `unkept` are paths of files whose bytes a kept hard
-    link needs and which were not kept: read again with these too (read_layer_of does).
+    link needs and which were not kept: read again with these too (read_layer_of does). `taken`
+    counts the archive's members.
     """
 
     layer: Layer
@@ -53,6 +55,7 @@ class LayerListing:
     whiteouts: tuple[str, ...] = ()
     opaques: tuple[str, ...] = ()
     unkept: frozenset[str] = frozenset()
+    taken: int = 0
 
 
 def read_layer(
@@ -69,7 +72,8 @@ def read_layer(
     Checks digest, size and diff_id. The bytes of regular files for whose path `keep` is true go to
     `blobs`, and their digest to the entry. Memory grows with the number of entries only.
     Raises DigestMismatchError, SizeMismatchError, TruncatedBlobError, DiffIdMismatchError,
-    MalformedLayerError, UnsafePathError or UnsupportedCompressionError.
+    MalformedLayerError, UnsafePathError, PathTooLongError, TooManyEntriesError, LayerTooLargeError
+    or UnsupportedCompressionError.
     """
     with closing(plain_tar(chunks, layer, place=place)) as plain:
         return list_layer(plain, layer, keep=keep, blobs=blobs)
@@ -80,7 +84,7 @@ def list_layer(
 ) -> LayerListing:
     """As read_layer, of uncompressed bytes that the caller checks; they are read to their end.
 
-    That is also so before MalformedLayerError and UnsafePathError.
+    That is also so before any error about what they hold.
     """
     stream = untar.TarStream(plain)
     listing = _Listing(layer, stream, keep, blobs)
@@ -91,7 +95,7 @@ def list_layer(
         drain(plain)
         digest = layer.descriptor.digest
         raise MalformedLayerError(digest, entry=error.entry, reason=error.reason) from error
-    except UnsafePathError:
+    except LayerError:
         drain(plain)
         raise
     return listing.done()
@@ -131,6 +135,7 @@ class _Listing:
         self._whiteouts: list[str] = []
         self._opaques: list[str] = []
         self._unkept: set[str] = set()
+        self._taken = 0
 
     def done(self) -> LayerListing:
         """The listing of everything taken."""
@@ -141,10 +146,14 @@ class _Listing:
             whiteouts=tuple(self._whiteouts),
             opaques=tuple(self._opaques),
             unkept=frozenset(self._unkept),
+            taken=self._taken,
         )
 
     def take(self, member: Member) -> None:
         """Add one member of the archive, its content read as far as it is needed."""
+        self._taken += 1
+        if self._taken > MAX_ENTRIES:
+            raise TooManyEntriesError(self._digest)
         path = self._clean(member.path)
         directory, _, name = path.rpartition("/")
         if name == OPAQUE_NAME:
@@ -165,7 +174,11 @@ class _Listing:
         self, path: str, make: Callable[[str, Member], Entry | HardLink], member: Member
     ) -> None:
         item = make(path, member)
-        self._found.pop(path, None)  # the last of several stands where it came
+        old = self._found.pop(path, None)  # the last of several stands where it came
+        if old is not None and _is_folder(item) and not _is_folder(old):
+            # engines differ in what is in it then, of this layer and of those below
+            reason = "a folder in the place of a file"
+            raise MalformedLayerError(self._digest, entry=path, reason=reason)
         self._found[path] = item
 
     def _entry(self, path: str, member: Member) -> Entry:
@@ -176,6 +189,7 @@ class _Listing:
         head = b""
         if kind is Kind.FILE:
             content, head = self._read(path, member)
+        self._refuse_long(member.link)
         self._origins.pop(path, None)
         return Entry(
             path=path,
@@ -218,7 +232,19 @@ class _Listing:
 
     def _clean(self, path: str) -> str:
         """The path as in builder/oci/tree.py, of `x`, `./x`, `/x` or `x/`."""
+        self._refuse_long(path)
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts or "\0" in path:
             raise UnsafePathError(self._digest, path=path)
         return "/".join(parts)
+
+    def _refuse_long(self, path: str) -> None:
+        if len(path) <= MAX_PATH_BYTES // 4:
+            return  # a character has at most four bytes
+        size_bytes = len(path.encode(errors="surrogateescape"))
+        if size_bytes > MAX_PATH_BYTES:
+            raise PathTooLongError(self._digest, path=path, size_bytes=size_bytes)
+
+
+def _is_folder(item: Entry | HardLink) -> bool:
+    return isinstance(item, Entry) and item.kind is Kind.DIRECTORY

@@ -24,8 +24,10 @@ from builder.oci.image_errors import (
     MalformedDocumentError,
     PinNotFoundError,
     PlatformNotFoundError,
+    TooManyLayersError,
     UnsupportedMediaTypeError,
 )
+from builder.oci.limits import MAX_IMAGE_LAYERS
 from builder.oci.model import (
     CONFIG_TYPES,
     INDEX_TYPES,
@@ -69,7 +71,8 @@ def select_manifest(source: ImageSource, pin: Digest | None, platform: Platform)
     Attestation entries are skipped. Manifest and config are read from the source, and the config's
     own platform, the number of layers and their types are checked.
     Raises PinNotFoundError, AmbiguousRootError, PlatformNotFoundError, ConfigPlatformError,
-    LayerCountError, ForeignLayerError, UnsupportedMediaTypeError or MalformedDocumentError.
+    LayerCountError, TooManyLayersError, ForeignLayerError, UnsupportedMediaTypeError or
+    MalformedDocumentError.
     """
     digest = _only_root(source) if pin is None else pin
     raw = _pinned(source, digest)
@@ -111,13 +114,16 @@ def parse_index(raw: bytes, *, place: str) -> ImageIndex:
 def parse_manifest(raw: bytes, *, place: str) -> ImageManifest:
     """The image manifest in the bytes; its descriptor is computed from them.
 
-    Raises MalformedDocumentError, ForeignLayerError or UnsupportedMediaTypeError.
+    Raises MalformedDocumentError, TooManyLayersError, ForeignLayerError or
+    UnsupportedMediaTypeError.
     """
     document = read_document(ManifestDocument, raw, place=place, wanted="an image manifest")
     media_type = document.media_type or OCI_MANIFEST
     _require(media_type, MANIFEST_TYPES, place=place)
     _require(document.config.media_type, CONFIG_TYPES, place=f"{place}: config")
     layers = tuple(item.descriptor for item in document.layers)
+    if len(layers) > MAX_IMAGE_LAYERS:
+        raise TooManyLayersError(place, layers=len(layers), limit=MAX_IMAGE_LAYERS)
     for index, layer in enumerate(layers):
         if "foreign" in layer.media_type or "nondistributable" in layer.media_type:
             layer_place = f"{place}: layers[{index}]"

@@ -15,6 +15,7 @@ from builder.oci.errors import (
     UnsupportedCompressionError,
 )
 from builder.oci.hashing import HashingThread
+from builder.oci.limits import ExpansionError, LayerTooLargeError, expanded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -51,15 +52,20 @@ def plain_tar(chunks: Iterable[bytes], layer: Layer, *, place: str) -> Generator
     """A layer's uncompressed bytes; after the last, digest, size and diff_id are known to be right.
 
     Hashes on a thread that ends with the generator: close it when it is not read to the end.
-    Raises what `checked` raises, DiffIdMismatchError, UnsupportedCompressionError, or
-    MalformedLayerError for damaged compression.
+    Raises what `checked` raises, DiffIdMismatchError, LayerTooLargeError,
+    UnsupportedCompressionError, or MalformedLayerError for damaged compression.
     """
-    digest = layer.descriptor.digest
+    digest, stored_bytes = layer.descriptor.digest, layer.descriptor.size_bytes
     with HashingThread() as hashing:
         stored = checked(chunks, layer.descriptor, place=place, tee=hashing.tee)
         hasher = Hasher()
         try:
-            yield from hashing.tee(hasher, decompressed(stored))
+            plain = expanded(decompressed(stored), stored_bytes=stored_bytes)
+            yield from hashing.tee(hasher, plain)
+        except ExpansionError as error:
+            raise LayerTooLargeError(
+                digest, stored_bytes=stored_bytes, limit_bytes=error.limit_bytes
+            ) from error
         except UnknownCompressionError as error:
             raise UnsupportedCompressionError(digest, found=error.name) from error
         except DecompressError as error:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from builder.oci.errors import DanglingHardLinkError
 from builder.oci.layers import read_layer_of
+from builder.oci.limits import MAX_ENTRIES, TooManyEntriesError
 from builder.oci.tree import Entry, ImageTree, Kind
 from builder.sources import EngineImage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from builder.digest import Digest
     from builder.oci.layers import LayerListing
@@ -24,14 +25,17 @@ def stack(listings: Iterable[LayerListing]) -> ImageTree:
 
     Whiteouts and opaque markers hide what lies below, never their own layer. A file or link that
     replaces a directory removes its children. A path below a symlink or file replaces that by a
-    directory, as overlay does; the link is not followed. Raises DanglingHardLinkError.
+    directory, as overlay does; the link is not followed. Raises DanglingHardLinkError or
+    TooManyEntriesError.
     """
-    root = _Node(None)
+    root, made = _Node(None), 0
     for listing in listings:
         links = _linked(root, listing)
         _hide(root, listing)
         for entry in (*listing.entries, *links):
-            root.place(entry)
+            made += root.place(entry)
+            if made > MAX_ENTRIES:
+                raise TooManyEntriesError(listing.layer.descriptor.digest)
     return ImageTree(dict(sorted(root.flat().items())))
 
 
@@ -46,15 +50,9 @@ def read_tree(
     """The stacked filesystem of an image, with the wanted files' bytes in `blobs`.
 
     `seen` is called before each layer is read. Bytes of kept files are there also when the path is
-    a hard link, into its own layer or one below.
+    a hard link, into its own layer or one below. Raises what reading a layer and `stack` raise.
     """
-    if isinstance(source, EngineImage):
-        listings = list(source.listings(layers, keep=keep, blobs=blobs))
-    else:
-        listings = []
-        for layer in layers:
-            seen(layer)
-            listings.append(read_layer_of(source, layer, keep=keep, blobs=blobs))
+    listings = list(_few(_listings(source, layers, keep=keep, blobs=blobs, seen=seen)))
     wanted: set[str] = set()
     for index, listing in reversed(list(enumerate(listings))):
         if any(_lacks_content(entry) and entry.path in wanted for entry in listing.entries):
@@ -62,6 +60,32 @@ def read_tree(
             listings[index] = read_layer_of(source, listing.layer, keep=also, blobs=blobs)
         wanted |= {link.target for link in listing.links if link.path in wanted or keep(link.path)}
     return stack(listings)
+
+
+def _listings(
+    source: ImageSource,
+    layers: Iterable[Layer],
+    *,
+    keep: Callable[[str], bool],
+    blobs: Blobs,
+    seen: Callable[[Layer], None],
+) -> Iterator[LayerListing]:
+    if isinstance(source, EngineImage):
+        yield from source.listings(layers, keep=keep, blobs=blobs)
+        return
+    for layer in layers:
+        seen(layer)
+        yield read_layer_of(source, layer, keep=keep, blobs=blobs)
+
+
+def _few(listings: Iterable[LayerListing]) -> Iterator[LayerListing]:
+    """The same listings, as long as an image may have so many entries."""
+    taken = 0
+    for listing in listings:
+        taken += listing.taken
+        if taken > MAX_ENTRIES:
+            raise TooManyEntriesError(listing.layer.descriptor.digest)
+        yield listing
 
 
 def _also(paths: frozenset[str], keep: Callable[[str], bool]) -> Callable[[str], bool]:
@@ -90,20 +114,25 @@ class _Node:
             node = node.children.get(part)
         return node
 
-    def place(self, entry: Entry) -> None:
-        """Put an entry at its path, in the place of what was there."""
-        node, here = self, ""
+    def place(self, entry: Entry) -> int:
+        """Put an entry at its path, in the place of what was there: how many paths are new."""
+        node, here, made = self, "", 0
         *parents, name = entry.path.split("/")
         for part in parents:
             here = f"{here}/{part}" if here else part
-            node = node.children.setdefault(part, _Node(_implied(here, entry.layer)))
+            if part not in node.children:
+                node.children[part] = _Node(_implied(here, entry.layer))
+                made += 1
+            node = node.children[part]
             if node.entry is not None and node.entry.kind is not Kind.DIRECTORY:
                 node.entry = _implied(here, entry.layer)
         if name:
+            made += name not in node.children
             node = node.children.setdefault(name, _Node(None))
         if entry.kind is not Kind.DIRECTORY:
             node.children.clear()
         node.entry = entry
+        return made
 
     def flat(self) -> dict[str, Entry]:
         """Every entry below this node by path."""

@@ -235,7 +235,7 @@ def test_our_layer_must_not_be_one_of_the_bases_under_another_digest() -> None:
         assembled(clash)
 
 
-@pytest.mark.parametrize("value", [1.5, [{"a": float("nan")}]])
+@pytest.mark.parametrize("value", [1.5, [{"a": 1e300}]])
 def test_a_base_config_with_floats_is_refused(value: Any) -> None:  # noqa: ANN401 - a JSON value
     image = base()
     odd = parse_config(

@@ -15,8 +15,10 @@ from builder.oci.image_errors import (
     MalformedDocumentError,
     PinNotFoundError,
     PlatformNotFoundError,
+    TooManyLayersError,
     UnsupportedMediaTypeError,
 )
+from builder.oci.limits import MAX_IMAGE_LAYERS
 from builder.oci.model import (
     DOCKER_CONFIG,
     DOCKER_INDEX,
@@ -368,7 +370,12 @@ def test_a_pinned_config_is_no_image() -> None:
         ({"config": {"Env": "A=1"}}, "config.Env"),
         ({"config": {"Entrypoint": [1]}}, "config.Entrypoint.0"),
         ({"history": [{"empty_layer": "no"}]}, "history.0.empty_layer"),
-        ({"author": "\ud800"}, "document"),
+        ({"author": "\ud800"}, "half of a surrogate pair"),
+        ({"Architecture": "arm64"}, "'architecture'"),
+        ({"config": {"entrypoint": ["/other"]}}, "'Entrypoint'"),
+        ({"hi\u017ftory": []}, "'history'"),
+        ({"rootfs": {"Diff_IDs": []}}, "'diff_ids'"),
+        ({"deep": [[[1]]] * 2 + [json.loads("[" * 63 + "]" * 63)]}, "nested more than 64 deep"),
     ],
 )
 def test_every_problem_of_a_config_is_named(changes: dict[str, Any], problem: str) -> None:
@@ -376,7 +383,37 @@ def test_every_problem_of_a_config_is_named(changes: dict[str, Any], problem: st
 
     with pytest.raises(MalformedDocumentError) as caught:
         parse_config(raw, place="test")
-    assert any(line.startswith(problem) for line in caught.value.problems)
+    assert any(problem in line for line in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"architecture":"arm64","architecture":"amd64"',
+        '"architecture":"amd64","x":NaN',
+        '"architecture":"amd64","x":[{"y":1,"y":1}]',
+        '"architecture":"amd64","x":99999999999999999999999',
+    ],
+)
+def test_what_two_readers_take_differently_is_refused(text: str) -> None:
+    raw = b'{"os":"linux","rootfs":{"diff_ids":[]},%s}' % text.encode()
+
+    with pytest.raises(MalformedDocumentError) as caught:
+        parse_config(raw, place="test")
+    assert caught.value.problems[0].startswith("not JSON, line 1: ")
+
+
+def test_more_layers_than_any_engine_runs_are_refused_before_one_is_read() -> None:
+    published = Published()
+    layer = published.add_layer(LAYER)
+    count = MAX_IMAGE_LAYERS + 1
+    top = published.manifest(config_document(*[DIFF_ID] * count), *[layer] * count)
+    published.source.tops = [top]
+
+    with pytest.raises(TooManyLayersError) as caught:
+        select_manifest(published.source, None, AMD64)
+    assert (caught.value.layers, caught.value.limit) == (count, MAX_IMAGE_LAYERS)
+    assert not published.source.opened
 
 
 def test_a_config_keeps_its_raw_bytes_and_every_key() -> None:
