@@ -163,6 +163,7 @@ def pin(
         "file", "json", "quiet",
         locked="refuse when the lock is missing or old, instead of writing it",
         output="also write the image: FILE.tar for one archive, else a folder (OCI layout)",
+        check="let another process assemble it again in other surroundings, and compare",
         push="also push the image to HOST/NAME[:TAG]; layers that are there are not sent",
     )
 )  # fmt: skip
@@ -173,6 +174,7 @@ def build(
     locked: bool = False,
     output: str = "",
     push: str = "",
+    check: bool = False,
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -185,6 +187,7 @@ def build(
         locked=locked,
         output=Path(output) if output else None,
         push=push,
+        check=check,
     )
     _say(report, as_json=json)
 

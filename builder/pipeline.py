@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from builder.assembly import as_stored, assemble_locked, inputs_digest
 from builder.current import current, wanted_of
 from builder.differences import lock_differences
+from builder.edges.again import require_reproducible
 from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.inputs import Inputs
 from builder.edges.kept import KeptSource
@@ -20,16 +20,17 @@ from builder.lock import all_digests
 from builder.lock_errors import LockVersionError
 from builder.oci.errors import DigestMismatchError
 from builder.oci.reference import DOCKER_HUB, ImageReference
-from builder.oci.tar import write_tar
 from builder.options import push_target
+from builder.pinpoint import AssembledBlobs, pinpoint
 from builder.pipeline_errors import (
     OutputsDifferError,
     OwnFileChangedError,
     StaleSchemaError,
     UnsupportedSourceError,
 )
+from builder.remade import keep, relabelled, remade
 from builder.reports import Built, LockReport
-from builder.resolve import outputs_of, resolve
+from builder.resolve import resolve
 from builder.schema import FILE_NAME, schema_text
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ _LOCAL_KINDS: Final = frozenset({"oci", "archive", "docker"})
 
 STORE: Final = ".sparklock/store"
 """The blob store, beside the manifest. It can be deleted at any time."""
+
+CHECK: Final = ".sparklock/check"
+"""Where both assemblies are kept when `inv build --check` found that they differ."""
 
 
 def lock(file: Path, progress: Progress) -> LockReport:
@@ -73,25 +77,27 @@ def check_lock(file: Path) -> LockReport:
     needed = all_digests(found)
     lacking = sum(not inputs.is_sound(digest) for digest in needed)
     if lacking:
-        _require_same(loaded, found, _relabelled(found))
+        _require_same(loaded, found, relabelled(found))
         return replace(report, lacking=(lacking, len(needed)))
     _assembled(loaded, found, inputs)
     return report
 
 
-def build(
+def build(  # noqa: PLR0913 - the task's options, each by name
     file: Path,
     progress: Progress,
     *,
     locked: bool = False,
     output: Path | None = None,
     push: str = "",
+    check: bool = False,
 ) -> Built:
     """Assemble the image, compare it with the lock, and keep its new blobs in the store.
 
-    Without `locked` a missing or stale lock is written first. With `output` the whole image is
-    also written there, as output_at says; with `push` it is put into that repository. Raises
-    LockError, BuildError, ManifestError and OptionError.
+    Without `locked` a missing or stale lock is written first. With `check` another process
+    assembles it again in other surroundings, and that is compared with the lock, too. With `output`
+    the whole image is also written there, as output_at says; with `push` it is put into that
+    repository. Raises LockError, BuildError, ManifestError and OptionError.
     """
     target = output_at(output) if output else None
     repository = push_target(push, option="--push") if push else None
@@ -106,7 +112,10 @@ def build(
     _refill(loaded, wanted, store, progress)
     progress.stage("assemble and compare with the lock")
     assembled = _assembled(loaded, wanted, store)
-    _keep(assembled, store)
+    keep(assembled, store)
+    if check:
+        progress.stage("assemble again in other surroundings")
+        require_reproducible(wanted, store, loaded.folder / CHECK)
     built = Built(
         loaded=loaded,
         lock=wanted,
@@ -119,6 +128,7 @@ def build(
         notes=assembled.notes,
         output=target,
         lock_written=report.written,
+        checked=check,
     )
     if target:
         name = image_reference(wanted.name, wanted.outputs.manifest_digest)
@@ -258,26 +268,15 @@ def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Prog
 
 def _assembled(loaded: LoadedManifest, lock: Lock, blobs: Blobs) -> AssembledImage:
     """The image, once everything that the lock says of it is known to be right."""
-    made = _relabelled(lock.model_copy(update={"image": as_stored(lock.image, blobs)}))
-    assembled = assemble_locked(made.image, made.inputs_digest, blobs)
-    _require_same(loaded, lock, made.model_copy(update={"outputs": outputs_of(assembled)}))
+    made, assembled = remade(lock, blobs)
+    changes = lock_differences(lock, made)
+    if changes:
+        spot = pinpoint(lock.outputs, blobs, made.outputs, AssembledBlobs(assembled))
+        raise OutputsDifferError(str(loaded.lock_path), changes, spot)
     return assembled
-
-
-def _relabelled(lock: Lock) -> Lock:
-    """The lock with the digest of its own inputs."""
-    return lock.model_copy(update={"inputs_digest": inputs_digest(lock.image, lock.formats)})
 
 
 def _require_same(loaded: LoadedManifest, lock: Lock, built: Lock) -> None:
     changes = lock_differences(lock, built)
     if changes:
         raise OutputsDifferError(str(loaded.lock_path), changes)
-
-
-def _keep(assembled: AssembledImage, store: BlobStore) -> None:
-    for own in assembled.own:
-        store.put(write_tar(own.entries), expected=own.layer.descriptor.digest)
-    image = assembled.image
-    store.put([image.config.raw], expected=image.config.digest)
-    store.put([image.manifest.raw], expected=image.manifest.descriptor.digest)

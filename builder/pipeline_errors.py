@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import BuildError, LockError, ManifestError, Message
@@ -10,6 +10,7 @@ from builder.lock import FORMATS, Formats
 
 if TYPE_CHECKING:
     from builder.differences import Difference
+    from builder.pinpoint import Spot
 
 
 @dataclass(eq=False)
@@ -124,20 +125,88 @@ class OutputsDifferError(LockError):
 
     place: str
     changes: tuple[Difference, ...]
+    spot: Spot | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """One message per part that came out otherwise."""
-        return tuple(
+        """One message per part that came out otherwise; before them, where they differ first.
+
+        That can be told when the store still has what the lock names.
+        """
+        remedy = (
+            "if the lock was edited: inv lock writes the right one; else sparklock is "
+            "broken: compare `inv lock` on another machine, and report the difference"
+        )
+        told = tuple(
             Message(
                 place=self.place,
                 what=f"building gave another {change.path} than the lock says",
                 expected=f"{change.before} (locked)",
                 found=str(change.after),
-                remedy="if the lock was edited: inv lock writes the right one; else sparklock is "
-                "broken: compare `inv lock` on another machine, and report the difference",
+                remedy=remedy,
             )
             for change in self.changes
+        )
+        if self.spot is None:
+            return told
+        first = Message(
+            place=self.place,
+            what=f"the image differs first in {self.spot.text()}",
+            expected=f"{self.spot.before} (as locked)",
+            found=self.spot.after,
+            remedy=remedy,
+        )
+        return first, *told
+
+
+@dataclass(eq=False)
+class NotReproducibleError(BuildError):
+    """Another process made another image of the same inputs; both are kept in `place`."""
+
+    place: str
+    changes: tuple[Difference, ...]
+    spot: Spot | None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message: where they differ first, both values, and where both can be looked at."""
+        change = self.changes[0]
+        where = change.path if self.spot is None else self.spot.text()
+        before = change.before if self.spot is None else self.spot.before
+        after = change.after if self.spot is None else self.spot.after
+        return (
+            Message(
+                place=self.place,
+                what=f"the second assembly differs from the lock, first in {where}",
+                expected=f"{before} (locked)",
+                found=str(after),
+                remedy="this is a fault of sparklock: report it with both assemblies, which are "
+                f"kept; diffoscope {self.place}/locked {self.place}/again shows all of it",
+            ),
+        )
+
+
+@dataclass(eq=False)
+class SecondAssemblyError(BuildError):
+    """The process that should assemble the image again did not come to an end."""
+
+    place: str
+    _: KW_ONLY
+    found: str
+    said: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the end of what it said."""
+        return (
+            Message(
+                place=self.place,
+                what="the second assembly failed",
+                expected="exit status 0",
+                found=self.found,
+                detail=self.said,
+                remedy="run it again; if it fails so again, report this text",
+            ),
         )
 
 

@@ -96,6 +96,7 @@ class Built:
     notes: tuple[str, ...]
     output: Output | None = None
     pushed: Pushed | None = None
+    checked: bool = False
     lock_written: bool = False
 
     @contextmanager
@@ -118,6 +119,8 @@ class Built:
             ),
             *(f"  note      {note}" for note in self.notes),
         ]
+        if self.checked:
+            lines.append("  checked   another process in other surroundings made the same bytes")
         if self.lock_written:
             lines.append(f"  lock      {self.loaded.lock_path} was written: review its difference")
         if self.output:
@@ -133,5 +136,6 @@ class Built:
             "lock_written": self.lock_written,
             "outputs": self.lock.outputs.model_dump(mode="json"),
             "output": str(self.output.path) if self.output else None,
+            "checked": self.checked,
             "pushed": self.pushed.as_json() if self.pushed else None,
         }

@@ -195,8 +195,10 @@ class Project:
     def check(self) -> LockReport:
         return pipeline.check_lock(self.file)
 
-    def build(self, *, locked: bool = False, output: Path | None = None) -> Built:
-        return pipeline.build(self.file, Silent(), locked=locked, output=output)
+    def build(
+        self, *, locked: bool = False, output: Path | None = None, check: bool = False
+    ) -> Built:
+        return pipeline.build(self.file, Silent(), locked=locked, output=output, check=check)
 
     def read_lock(self) -> Lock:
         return read_lock(self.lock_file)

@@ -28,6 +28,11 @@ class BlobStore:
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    @property
+    def root(self) -> Path:
+        """The store's folder."""
+        return self._root
+
     def path(self, digest: Digest) -> Path:
         """Where the blob stands, or would stand."""
         name = hex_of(digest)

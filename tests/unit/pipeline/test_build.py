@@ -71,6 +71,7 @@ def test_the_result_tells_all_names_of_the_image(project: Project) -> None:
         "lock_written": True,
         "outputs": outputs.model_dump(mode="json"),
         "output": None,
+        "checked": False,
         "pushed": None,
     }
 
