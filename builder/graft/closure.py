@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from builder.errors import BuildError
 from builder.graft.assembled import OurFile, assembled
 from builder.graft.commands import check_commands
+from builder.graft.donor_tables import missing_in_tables
 from builder.graft.donors import Donors
 from builder.graft.findings import OtherFailure, UnreadableModule, WrongVersion
 from builder.graft.grafted import broken_by_graft
@@ -117,6 +118,8 @@ class _View:
                 place = self.inputs.place(f"image.register[{index}]")
                 yield from unmet_register(modules, root, register, place, self.donors)
         yield from broken_by_graft(base, modules, root, added, self.donors)
+        told = frozenset(self.inputs.architectures)
+        yield from missing_in_tables(root, base, modules, added, self.donors, told=told)
         for module in sorted(modules.unreadable.values(), key=lambda module: module.path):
             yield UnreadableModule(module.path, module.line, module.reason)
 

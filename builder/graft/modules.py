@@ -104,6 +104,10 @@ class Modules:
         """
         return self.fact(_whole, path)
 
+    def has(self, path: str) -> bool:
+        """Whether there is a file at a tree path."""
+        return self._kind(path) is Kind.FILE
+
     def is_readable(self, path: str) -> bool:
         """Whether the module at a tree path has a text that can be parsed, as `tree` gives it."""
         return self.fact(_nothing, path) is not None
