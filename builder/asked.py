@@ -22,9 +22,9 @@ L = TypeVar("L", LockedBase, LockedDonor)
 class Wanted:
     """A manifest together with what it points to in the repository.
 
-    `own_files` are the [[image.file]] sources, whose bytes are in the blob store already;
-    `model_files` the files of the model's folder. `place` turns a location such as
-    `image.graft[0]` into the text of an error's place.
+    `own_files` are the files of the repository that the image is made of, whose bytes are in
+    the blob store already; `model_files` those of the model's folder. `place` turns a location
+    such as `image.graft[0]` into the text of an error's place.
     """
 
     manifest: ClusterManifest

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from builder.digest import canonical_json, digest_bytes
-from builder.graft.tables import edit_table
-from builder.lock import LockedEntry, LockedFile, LockedLayer, LockedPick, LockedTable
+from builder.edits import changed_files, edited, remade
+from builder.lock import LockedFile, LockedLayer, LockedPick, LockedPlugin
 from builder.oci.assemble import AssembledImage, Assembly, assemble
 from builder.oci.select import image_of, parse_config, parse_manifest
 from builder.oci.tar import LazyContent, TarEntry, TarKind, file_entry
+from builder.plugins import MADE_MODE, plugin_remade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from builder.digest import Digest
-    from builder.graft.tables import Entries
     from builder.lock import Formats, LockedImage
     from builder.manifest import ConfigChanges
     from builder.oci.model import Image
@@ -25,25 +24,30 @@ if TYPE_CHECKING:
 F = TypeVar("F", LockedPick, LockedFile)
 
 
-class LostInputError(AssertionError):
-    """The store and the lock disagree although they were compared (as_stored): a bug of ours."""
-
-
 def inputs_digest(image: LockedImage, formats: Formats) -> Digest:
     """The digest of all that the image's bytes depend on, and of nothing else.
 
     Where a file came from is left out, and so is an edit that changes nothing or is followed by
     another: equal content keeps one image, whoever gave it.
     """
-    edits = dict(edited_modules(image.tables, {pick.target for pick in image.picks}))
+    edits = changed_files(image)
     files = [
         *(
             [pick.target, pick.mode, pick.digest]
             for pick in image.picks
             if pick.target not in edits
         ),
-        *([target, steps[0].mode, steps[-1].after] for target, steps in edits.items()),
+        *(
+            [target, steps[-1].mode, steps[-1].after]
+            for target, steps in edits.items()
+            if steps[-1].after is not None
+        ),
         *([file.target, file.mode, file.digest] for file in image.files),
+        *(
+            [file.target, file.mode, file.digest]
+            for plugin in image.plugins
+            for file in plugin.written
+        ),
     ]
     return digest_bytes(
         canonical_json(
@@ -78,15 +82,14 @@ def as_stored(image: LockedImage, blobs: Blobs) -> LockedImage:
     file came from, no blob of the store can tell.
     """
     base = base_image(image, blobs)
+    patches, tables = remade(image.edits, blobs)
     return image.model_copy(
         update={
             "base": image.base.model_copy(update={"layers": locked_layers(base)}),
             "picks": tuple(_as_measured(pick, blobs) for pick in image.picks),
-            "tables": tuple(
-                step
-                for _, steps in steps_by_target(image.tables)
-                for step, _ in _edits(steps, blobs)
-            ),
+            "patches": patches,
+            "tables": tables,
+            "plugins": tuple(_plugin_as_measured(plugin, blobs) for plugin in image.plugins),
             "files": tuple(_as_measured(file, blobs) for file in image.files),
             "entrypoint": entrypoint_of(base, image.changes),
             "workdir": workdir_of(base, image.changes),
@@ -96,6 +99,11 @@ def as_stored(image: LockedImage, blobs: Blobs) -> LockedImage:
 
 def _as_measured(item: F, blobs: Blobs) -> F:
     return item.model_copy(update={"size_bytes": len(blobs.read(item.digest))})
+
+
+def _plugin_as_measured(plugin: LockedPlugin, blobs: Blobs) -> LockedPlugin:
+    files = tuple(_as_measured(file, blobs) for file in plugin.files)
+    return plugin_remade(plugin.model_copy(update={"files": files}))[0]
 
 
 def locked_layers(base: Image) -> tuple[LockedLayer, ...]:
@@ -153,32 +161,21 @@ def _directories(image: LockedImage) -> Iterator[TarEntry]:
 
 
 def _files(image: LockedImage, blobs: Blobs) -> Iterator[TarEntry]:
-    edits = dict(edited_modules(image.tables, {pick.target for pick in image.picks}))
+    edits = changed_files(image)
     picks = (pick for pick in image.picks if pick.target not in edits)
-    written: list[LockedPick | LockedFile] = [*picks, *image.files]
+    own = (file for plugin in image.plugins for file in plugin.files)
+    written: list[LockedPick | LockedFile] = [*picks, *image.files, *own]
     for item in written:
         content = LazyContent(item.size_bytes, _opener(blobs, item.digest))
         yield _file(image, item.target, item.mode, content)
     for target, steps in edits.items():
-        yield _file(image, target, steps[0].mode, edited(steps, blobs))
-
-
-def edited_modules(
-    tables: Iterable[LockedTable], grafted: Container[str]
-) -> Iterator[tuple[str, list[LockedTable]]]:
-    """The modules that are written with their edits: those that change, and `grafted` ones.
-
-    A grafted module is written in any case, and once.
-    """
-    for target, steps in steps_by_target(tables):
-        if target in grafted or steps[0].before != steps[-1].after:
-            yield target, steps
-
-
-def steps_by_target(tables: Iterable[LockedTable]) -> Iterator[tuple[str, list[LockedTable]]]:
-    """Each module's absolute path with its edits in order; the tables are sorted by it."""
-    for target, steps in groupby(tables, key=lambda table: table.target):
-        yield target, list(steps)
+        data = edited(steps, blobs)
+        if data is not None:
+            yield _file(image, target, steps[-1].mode, data)
+    for plugin in image.plugins:
+        made = plugin_remade(plugin)[1]
+        for target, data in made.items():
+            yield _file(image, target, MADE_MODE, data)
 
 
 def _opener(blobs: Blobs, digest: Digest) -> Callable[[], Iterator[bytes]]:
@@ -187,47 +184,3 @@ def _opener(blobs: Blobs, digest: Digest) -> Callable[[], Iterator[bytes]]:
 
 def _file(image: LockedImage, target: str, mode: str, content: bytes | LazyContent) -> TarEntry:
     return file_entry(target.lstrip("/"), content, mode=int(mode, 8), mtime=image.epoch)
-
-
-def edited(steps: list[LockedTable], blobs: Blobs) -> bytes:
-    """The bytes of a module after all its table edits, each step checked against the lock."""
-    made = list(_edits(steps, blobs))
-    if [step for step, _ in made] != steps:
-        raise LostInputError(steps[0].target)
-    return made[-1][1]
-
-
-def _edits(steps: list[LockedTable], blobs: Blobs) -> Iterator[tuple[LockedTable, bytes]]:
-    """Every edit of one module made again: its record, and the module's bytes after it."""
-    data = blobs.read(steps[0].before)
-    for step in steps:
-        made, data = edit(data, _asked(step), target=step.target, table=step.table, mode=step.mode)
-        yield made, data
-
-
-def _asked(step: LockedTable) -> Entries:
-    """The entries of an edit as they were asked for."""
-    keyed = {entry.key: entry.value for entry in step.entries if entry.key is not None}
-    return keyed or tuple(entry.value for entry in step.entries)
-
-
-def edit(
-    before: bytes, entries: Entries, *, target: str, table: str, mode: str
-) -> tuple[LockedTable, bytes]:
-    """What a lock says of one edit of a module, and the module's bytes after it.
-
-    `target` is the module's absolute path. Raises what edit_table raises.
-    """
-    found = edit_table(before, entries, table=table, place=f"image: {target}")
-    record = LockedTable(
-        target=target,
-        table=table,
-        mode=mode,
-        before=digest_bytes(before),
-        after=digest_bytes(found.after),
-        entries=tuple(
-            LockedEntry(key=entry.key, value=entry.value, state=entry.state)
-            for entry in found.entries
-        ),
-    )
-    return record, found.after

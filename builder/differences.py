@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from builder.lock import own_sources
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -38,11 +40,14 @@ class Difference:
 
 def staleness(lock: Lock, loaded: LoadedManifest) -> tuple[Difference, ...]:
     """What is not as it was when the lock was made: own files, the model's files, the manifest."""
+    own = dict(own_sources(lock.image))
+    there = {source: file.digest for source, file in loaded.own_files.items()}
+    asks_for_others = lock.cluster_digest != loaded.cluster_digest  # which is told below
+    named = own.keys() & there.keys() if asks_for_others else own.keys() | there.keys()
     found = [
-        Difference(file.source, file.digest, loaded.own_files[file.source].digest)
-        for file in lock.image.files
-        if file.source in loaded.own_files  # else the manifest changed, which is told below
-        and loaded.own_files[file.source].digest != file.digest
+        Difference(source, own.get(source), there.get(source))
+        for source in sorted(named)
+        if own.get(source) != there.get(source)
     ]
     folder = loaded.manifest.model.files
     if folder is not None:

@@ -5,44 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from builder.assembly import (
-    edit,
-    edited,
-    edited_modules,
-    entrypoint_of,
-    locked_layers,
-    steps_by_target,
-    workdir_of,
-)
+from builder.assembly import entrypoint_of, locked_layers, workdir_of
+from builder.editing import Editing, mode_text, read_diffs
+from builder.edits import changed, edited, steps_by_target
 from builder.graft.closure import ClosureInputs, OurFile, check_closure
 from builder.graft.commands import Launch
 from builder.graft.errors import ClosureError
-from builder.graft.packages import PackageRoot, find_package
+from builder.graft.packages import VLLM, PackageRoot, find_package
 from builder.graft.pick import Pick, pick
-from builder.graft.table_errors import MissingModuleError
 from builder.lock import (
     LockedBase,
     LockedDir,
     LockedDonor,
     LockedFile,
     LockedImage,
+    LockedPatch,
     LockedPick,
+    LockedPlugin,
     LockedTable,
 )
 from builder.oci.assemble import epoch_of
 from builder.oci.model import Platform
 from builder.oci.placement import parent_dirs, resolve_destination, stale_pyc
-from builder.oci.tree import Kind
+from builder.plugins import place_plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from builder.asked import Wanted
     from builder.digest import Digest
-    from builder.manifest import Register, Source
+    from builder.edits import Step
+    from builder.manifest import Source
     from builder.oci.select import Selected
     from builder.oci.tar import TarEntry
-    from builder.oci.tree import Entry, ImageTree
+    from builder.oci.tree import ImageTree
     from builder.sources import Blobs
 
 
@@ -78,14 +74,18 @@ class Hybrid:
         if epoch is None:
             epoch = epoch_of(config, place=place)
         picks, files = self._picks(), self._files()
-        tables = self._tables(picks)
-        self._require_closed(picks, tables, files)
+        patches, tables = self._edits(picks)
+        plugins = place_plugins(self._wanted, self._base.tree, self._root(VLLM).site)
+        edits = _Edits(steps_by_target((*patches, *tables)), self._blobs)
+        self._require_closed(picks, edits, plugins, files)
         targets = [
             *(item.target for item in picks),
             *(item.target for item in files),
-            *(target.lstrip("/") for target, _ in edited_modules(tables, ())),
+            *edits.targets,
+            *(item.target.lstrip("/") for plugin, _ in plugins for item in plugin.written),
         ]
-        hidden = stale_pyc(self._base.tree, targets)
+        gone = [path for path in edits.deleted if self._base.tree.get(path) is not None]
+        hidden = sorted({*stale_pyc(self._base.tree, targets), *gone})
         dirs = parent_dirs(self._base.tree, (*targets, *hidden), epoch=epoch)
         return LockedImage(
             platform=self._section.platform,
@@ -96,7 +96,9 @@ class Hybrid:
                 for name, read in sorted(self._donors.items())
             ),
             picks=tuple(_locked_pick(item) for item in picks),
+            patches=patches,
             tables=tables,
+            plugins=tuple(plugin for plugin, _ in plugins),
             files=tuple(item.locked() for item in files),
             whiteouts=tuple(f"/{path}" for path in hidden),
             changes=self._section.config,
@@ -118,45 +120,17 @@ class Hybrid:
                 found.append(replace(item, target=target))
         return tuple(sorted(found, key=lambda item: item.target))
 
-    def _tables(self, picks: tuple[Pick, ...]) -> tuple[LockedTable, ...]:
-        """One record per edit; edits of one module follow each other, each on the one before.
-
-        A module that is grafted too is edited as the donor has it.
-        """
-        grafted = {item.target: item for item in picks}
-        data: dict[str, bytes] = {}
-        found: list[LockedTable] = []
-        for index, register in enumerate(self._section.registers):
-            place = self._wanted.place(f"image.register[{index}]")
-            path, mode, content = self._module(register, grafted, place)
-            before = data[path] if path in data else self._blobs.read(content)
-            step, data[path] = edit(
-                before,
-                register.entries,
-                target=f"/{path}",
-                table=register.table,
-                mode=_mode(mode),
-            )
-            found.append(step)
-        return tuple(sorted(found, key=lambda table: table.target))
-
-    def _module(
-        self, register: Register, grafted: Mapping[str, Pick], place: str
-    ) -> tuple[str, int, Digest]:
-        """Tree path, mode and content of a module before its edits: grafted, else the base's.
-
-        It will be root's, so its mode is normal, whatever the base's owner kept to himself.
-        """
-        asked = resolve_destination(
-            self._base.tree, self._root(register.package).file(register.file)
-        )
-        path = asked if asked in grafted else self._base.tree.resolve(asked)
-        if path in grafted:
-            return path, grafted[path].mode, grafted[path].content
-        entry = self._base.tree.get(path)
-        if entry is None or entry.kind is not Kind.FILE or entry.content is None:
-            raise MissingModuleError(place, path, _found(entry))
-        return path, 0o755 if entry.mode & 0o111 else 0o644, entry.content
+    def _edits(
+        self, picks: tuple[Pick, ...]
+    ) -> tuple[tuple[LockedPatch, ...], tuple[LockedTable, ...]]:
+        """One record per edit, by file; those of one file follow each other, diffs first."""
+        editing = Editing(self._base.tree, {item.target: item for item in picks}, self._blobs)
+        patches = editing.patches(read_diffs(self._wanted, self._blobs))
+        tables = [
+            editing.register(register, self._wanted.place(f"image.register[{index}]"))
+            for index, register in enumerate(self._section.registers)
+        ]
+        return patches, tuple(sorted(tables, key=lambda table: table.target))
 
     def _files(self) -> tuple[_OwnFile, ...]:
         found = [
@@ -174,14 +148,11 @@ class Hybrid:
     def _require_closed(
         self,
         picks: tuple[Pick, ...],
-        tables: tuple[LockedTable, ...],
+        edits: _Edits,
+        plugins: tuple[tuple[LockedPlugin, dict[str, bytes]], ...],
         files: tuple[_OwnFile, ...],
     ) -> None:
         manifest = self._wanted.manifest
-        modules = {
-            target: (int(steps[0].mode, 8), edited(steps, self._blobs))
-            for target, steps in steps_by_target(tables)
-        }
         findings = check_closure(
             ClosureInputs(
                 base=self._base.tree,
@@ -196,14 +167,18 @@ class Hybrid:
                 ),
                 vllm_version=manifest.vllm.version,
                 picks=picks,
-                tables=tuple(
-                    OurFile(target.lstrip("/"), mode, data)
-                    for target, (mode, data) in modules.items()
+                tables=edits.files(patched=False),
+                files=(
+                    *edits.files(patched=True),
+                    *self._plugin_files(plugins),
+                    *(
+                        OurFile(file.target, file.mode, self._blobs.read(file.content))
+                        for file in files
+                    ),
                 ),
-                files=tuple(
-                    OurFile(file.target, file.mode, self._blobs.read(file.content))
-                    for file in files
-                ),
+                removed=edits.deleted,
+                plugins=self._section.plugins,
+                plugins_allowed=self._environment().get("VLLM_PLUGINS"),
                 registers=self._section.registers,
                 architectures=self._wanted.architectures,
                 donors={name: read.tree for name, read in self._donors.items()},
@@ -213,10 +188,40 @@ class Hybrid:
         if findings:
             raise ClosureError(findings)
 
+    def _plugin_files(
+        self, plugins: tuple[tuple[LockedPlugin, dict[str, bytes]], ...]
+    ) -> Iterator[OurFile]:
+        for plugin, made in plugins:
+            for target, data in made.items():
+                yield OurFile(target.lstrip("/"), 0o644, data)
+            for file in plugin.files:
+                path = file.target.lstrip("/")
+                yield OurFile(path, int(file.mode, 8), self._blobs.read(file.digest))
+
     def _environment(self) -> dict[str, str]:
         own = self._base.selected.image.config.container.get("Env") or ()
         pairs = (item.partition("=") for item in own)
         return {key: value for key, _, value in pairs} | self._section.config.env
+
+
+class _Edits:
+    """The files that are edited, with their bytes after it; paths are tree paths."""
+
+    def __init__(self, steps: dict[str, list[Step]], blobs: Blobs) -> None:
+        self._steps = {target.lstrip("/"): found for target, found in steps.items()}
+        self._after = {path: edited(found, blobs) for path, found in self._steps.items()}
+        self.targets = tuple(target.lstrip("/") for target in changed(steps, ()))
+        """The files that change, deleted ones too."""
+        self.deleted = tuple(path for path, data in self._after.items() if data is None)
+
+    def files(self, *, patched: bool) -> tuple[OurFile, ...]:
+        """The files that a diff changes, or those in which nothing but tables is edited."""
+        return tuple(
+            OurFile(path, int(steps[-1].mode, 8), data)
+            for path, steps in self._steps.items()
+            if isinstance(steps[0], LockedPatch) == patched
+            and (data := self._after[path]) is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,21 +239,10 @@ class _OwnFile:
         return LockedFile(
             source=self.source,
             target=f"/{self.target}",
-            mode=_mode(self.mode),
+            mode=mode_text(self.mode),
             size_bytes=self.size_bytes,
             digest=self.content,
         )
-
-
-def _found(entry: Entry | None) -> str:
-    """What is in the place of a module; its folders' and its own links were followed."""
-    if entry is None:
-        return "nothing of that name"
-    return "a file outside of the package" if entry.kind is Kind.FILE else "a device or pipe"
-
-
-def _mode(mode: int) -> str:
-    return f"{mode & 0o7777:04o}"
 
 
 def _locked_base(source: Source, selected: Selected, dirs: Iterable[TarEntry]) -> LockedBase:
@@ -262,7 +256,7 @@ def _locked_base(source: Source, selected: Selected, dirs: Iterable[TarEntry]) -
         dirs=tuple(
             LockedDir(
                 path=f"/{item.path}",
-                mode=_mode(item.mode),
+                mode=mode_text(item.mode),
                 uid=item.uid,
                 gid=item.gid,
                 mtime=item.mtime,
@@ -289,6 +283,6 @@ def _locked_pick(item: Pick) -> LockedPick:
         target=f"/{item.target}",
         layer=item.layer,
         size_bytes=item.size_bytes,
-        mode=_mode(item.mode),
+        mode=mode_text(item.mode),
         digest=item.content,
     )

@@ -173,6 +173,11 @@ class LockedPlugin(Record):
     files: tuple[LockedFile, ...]
     made: tuple[LockedMade, ...]
 
+    @property
+    def written(self) -> tuple[LockedFile | LockedMade, ...]:
+        """All files that it brings."""
+        return (*self.files, *self.made)
+
 
 class LockedImage(Record):
     """Everything that determines the hybrid image.
@@ -195,6 +200,11 @@ class LockedImage(Record):
     entrypoint: tuple[str, ...]
     workdir: str
     vllm_version: str
+
+    @property
+    def edits(self) -> tuple[LockedPatch | LockedTable, ...]:
+        """All edits in the order in which those of one file follow each other."""
+        return (*self.patches, *self.tables)
 
     @model_serializer(mode="wrap")
     def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -267,11 +277,22 @@ class Lock(Record):
 
 
 def all_digests(lock: Lock) -> frozenset[Digest]:
-    """Every blob digest the store needs to build this lock without any source."""
+    """Every blob digest the store needs to build this lock without any source.
+
+    Those of own_sources are not among them: they lie beside the manifest.
+    """
     image = lock.image
-    unedited = {table.target: table.before for table in reversed(image.tables)}
+    unedited = {step.target: step.before for step in reversed(image.edits)}
     return frozenset(
         [image.base.manifest_digest, image.base.config_digest]
         + [pick.digest for pick in image.picks]
-        + list(unedited.values())  # what a later edit starts from is made, not read
+        # what a later edit starts from is made, not read
+        + [digest for digest in unedited.values() if digest is not None]
     )
+
+
+def own_sources(image: LockedImage) -> tuple[tuple[str, Digest], ...]:
+    """Every file of the repository that the image is made of: path and digest, sorted."""
+    files = [*image.files, *(file for plugin in image.plugins for file in plugin.files)]
+    found = {(file.source, file.digest) for file in files}
+    return tuple(sorted(found | {(patch.diff, patch.digest) for patch in image.patches}))

@@ -16,7 +16,7 @@ from builder.edges.output import output_at, write_output
 from builder.edges.store import BlobStore
 from builder.errors import LockError
 from builder.labels import image_reference
-from builder.lock import all_digests
+from builder.lock import all_digests, own_sources
 from builder.lock_errors import LockVersionError
 from builder.oci.errors import DigestMismatchError
 from builder.oci.reference import DOCKER_HUB, ImageReference
@@ -73,7 +73,7 @@ def check_lock(file: Path) -> LockReport:
     loaded = read_manifest(file)
     report = current(loaded)
     found = report.lock
-    inputs = Inputs(store_of(loaded), loaded.folder, found.image.files)
+    inputs = Inputs(store_of(loaded), loaded.folder, own_sources(found.image))
     needed = all_digests(found)
     lacking = sum(not inputs.is_sound(digest) for digest in needed)
     if lacking:
@@ -210,7 +210,7 @@ def store_of(loaded: LoadedManifest) -> BlobStore:
 
 
 def store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
-    """Nothing; the store then has the bytes of [[image.file]] as they were when it was read.
+    """Nothing; the store then has the bytes of our own files as they were when they were read.
 
     Raises OwnFileChangedError, also when the file is gone.
     """

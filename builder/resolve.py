@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from builder.asked import locked_model, locked_nodes
 from builder.assembly import assemble_locked, inputs_digest
+from builder.editing import patched_paths, read_diffs
 from builder.graft.packages import VLLM, keep_for
 from builder.hybrid import Hybrid, ReadImage
 from builder.lock import FORMATS, Lock, OutputLayer, Outputs
@@ -45,8 +46,9 @@ def resolve(wanted: Wanted, sources: Sources, blobs: Blobs, progress: Progress) 
     table that does not fit, and ClosureError with everything that would fail in a container.
     """
     manifest = wanted.manifest
+    keep = kept_files(manifest, patched_paths(read_diffs(wanted, blobs)))
     chosen = _choose(wanted, sources)
-    base, *donors = (_read(item, manifest, blobs, progress) for item in chosen)
+    base, *donors = (_read(item, keep, blobs, progress) for item in chosen)
     _keep_documents(base.selected.image, blobs)
     progress.stage("resolve files and tables, check that the image closes")
     names = sorted(manifest.image.donors)
@@ -120,18 +122,31 @@ def _choose(wanted: Wanted, sources: Sources) -> list[_Chosen]:
     return found
 
 
-def kept_files(manifest: ClusterManifest) -> Callable[[str], bool]:
-    """Whether grafting, editing and the closure check can need the file at a tree path."""
+def kept_files(
+    manifest: ClusterManifest, patched: frozenset[str] = frozenset()
+) -> Callable[[str], bool]:
+    """Whether grafting, editing and the closure check can need the file at a tree path.
+
+    `patched` is how the paths end of the files that diffs change.
+    """
     section = manifest.image
     packages = {VLLM}.union(
         (graft.package for graft in section.grafts),
         (register.package for register in section.registers),
+        (patch.package for patch in section.patches if patch.package is not None),
     )
-    return keep_for(packages, (file for graft in section.grafts for file in graft.files))
+    keep = keep_for(packages, (file for graft in section.grafts for file in graft.files))
+    names = {path.rpartition("/")[2] for path in patched}
+    ends = tuple(f"/{path}" for path in patched)
+
+    def kept(path: str) -> bool:
+        return keep(path) or (path.rpartition("/")[2] in names and f"/{path}".endswith(ends))
+
+    return kept if patched else keep
 
 
 def _read(
-    chosen: _Chosen, manifest: ClusterManifest, blobs: Blobs, progress: Progress
+    chosen: _Chosen, keep: Callable[[str], bool], blobs: Blobs, progress: Progress
 ) -> ReadImage:
     """The whole image; the files that grafting and editing can need are in `blobs` then."""
     layers = chosen.selected.image.layers
@@ -144,7 +159,7 @@ def _read(
         done_bytes += layer.descriptor.size_bytes
 
     progress.stage(f"read {chosen.name} from {chosen.source.place}")
-    tree = read_tree(chosen.source, layers, keep=kept_files(manifest), blobs=blobs, seen=seen)
+    tree = read_tree(chosen.source, layers, keep=keep, blobs=blobs, seen=seen)
     progress.advance(chosen.name, total_bytes, total_bytes)
     return ReadImage(chosen.selected, tree)
 

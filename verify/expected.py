@@ -159,9 +159,10 @@ def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Expect
 
 def _image(lock: Lock, node_script: str | None) -> ExpectedImage:
     image, outputs = lock.image, lock.outputs
-    written = [(pick.target, pick.digest) for pick in image.picks]
-    written += [(table.target, table.after) for table in image.tables]
+    written: list[tuple[str, Digest | None]] = [(pick.target, pick.digest) for pick in image.picks]
+    written += [(step.target, step.after) for step in image.edits]
     written += [(file.target, file.digest) for file in image.files]
+    written += [(file.target, file.digest) for made in image.plugins for file in made.written]
     return ExpectedImage(
         config_digest=outputs.config_digest,
         manifest_digest=outputs.manifest_digest,
@@ -169,11 +170,17 @@ def _image(lock: Lock, node_script: str | None) -> ExpectedImage:
             *(layer.diff_id for layer in image.base.layers),
             *(layer.digest for layer in outputs.layers),
         ),
-        files={target: hex_of(digest) for target, digest in written},
+        files=_contents(written),
         absent=image.whiteouts,
         executables=_executables(image, node_script),
         entrypoint=image.entrypoint,
     )
+
+
+def _contents(written: list[tuple[str, Digest | None]]) -> dict[str, str]:
+    """Each file's hash after all that was written to it; what a diff deletes is none."""
+    last = dict(written)
+    return {target: hex_of(digest) for target, digest in last.items() if digest is not None}
 
 
 def _executables(image: LockedImage, node_script: str | None) -> dict[str, str]:

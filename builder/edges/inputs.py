@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest
     from builder.edges.store import BlobStore
-    from builder.lock import LockedFile
 
 
 class Inputs:
@@ -22,9 +21,9 @@ class Inputs:
     Our own files come from beside the manifest: the store need not have them.
     """
 
-    def __init__(self, store: BlobStore, folder: Path, files: Iterable[LockedFile]) -> None:
+    def __init__(self, store: BlobStore, folder: Path, files: Iterable[tuple[str, Digest]]) -> None:
         self._store = store
-        self._paths = {file.digest: folder / file.source for file in files}
+        self._paths = {digest: folder / source for source, digest in files}
 
     def has(self, digest: Digest) -> bool:
         """Whether the blob is here."""

@@ -13,7 +13,7 @@ from builder.lock import ModelFile
 from builder.read.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
     from pathlib import Path
 
     from builder.read.lines import Loc
@@ -44,6 +44,15 @@ def read_local_files(folder: Path, parts: Parts) -> LocalFiles:
         file.source: reader.file(file.source, file.source, ("image", "file", number, "source"))
         for number, file in parts.files.items()
     }
+    for number, patch in parts.patches.items():
+        if patch.diff not in own:
+            own[patch.diff] = reader.file(
+                patch.diff, patch.diff, ("image", "patch", number, "diff")
+            )
+    for number, plugin in parts.plugins.items():
+        if plugin.source is not None:
+            loc = ("image", "plugin", number, "source")
+            own |= reader.modules(plugin.source, loc, known=own)
     model = parts.model.files if parts.model else None
     return LocalFiles(
         own_files={source: file for source, file in sorted(own.items()) if file is not None},
@@ -57,6 +66,7 @@ _KINDS: Final = {
     stat.S_IFDIR: "a folder",
     stat.S_IFREG: "a regular file",
 }
+_COMPILED: Final = (".pyc", ".pyo")
 _OTHER: Final = "a device, pipe or socket"
 
 
@@ -103,6 +113,22 @@ class _Reader:
             self._refuse(loc, "the model's files", f"{root}: an empty folder")
         files = (self.file(path, path.removeprefix(f"{root}/"), loc) for path in paths)
         return tuple(file for file in files if file is not None)
+
+    def modules(self, root: str, loc: Loc, *, known: Container[str]) -> dict[str, ModelFile | None]:
+        """All files in a folder, by their path, but for what Python compiled them to."""
+        found: dict[str, ModelFile | None] = {}
+        try:
+            self._require(root, stat.S_IFDIR)
+            paths = sorted(path for path in self._walk(root) if not path.endswith(_COMPILED))
+        except _UnusableError as error:
+            self._refuse(loc, "a folder of modules beside the manifest", f"{root}: {error.reason}")
+            return {}
+        if not paths:
+            self._refuse(loc, "the plugin's modules", f"{root}: no file but compiled ones")
+        for path in paths:
+            if path not in known:
+                found[path] = self.file(path, path, loc)
+        return found
 
     def _walk(self, root: str) -> Iterator[str]:
         """Every path below a folder that is no folder itself."""

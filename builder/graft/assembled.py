@@ -28,12 +28,16 @@ class OurFile:
 
 
 def assembled(
-    base: ImageTree, read: Read, picks: Iterable[Pick], files: Iterable[OurFile]
+    base: ImageTree,
+    read: Read,
+    picks: Iterable[Pick],
+    files: Iterable[OurFile],
+    removed: Iterable[str] = (),
 ) -> tuple[ImageTree, Read]:
     """The tree of the assembled image, and a reader of its files.
 
     Targets are resolved through the base's symlinks. Of two files of one path the later one
-    counts, and picks come first.
+    counts, and picks come first. `removed` are tree paths of files that are deleted.
     """
     entries = dict(base.entries)
     ours: dict[Digest, bytes] = {}
@@ -58,4 +62,6 @@ def assembled(
     def read_any(digest: Digest) -> bytes:
         return ours[digest] if digest in ours else read(digest)
 
+    for path in removed:
+        entries.pop(path, None)
     return ImageTree(entries), read_any

@@ -16,6 +16,7 @@ from builder.graft.modules import Modules
 from builder.graft.open_imports import lost_names, open_imports
 from builder.graft.packages import VLLM, find_package, installed_version
 from builder.graft.parsed import Parsed
+from builder.graft.plugin_findings import plugins_not_loaded, unmet_plugins
 from builder.graft.registrations import unknown_architectures, unmet_register
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from builder.graft.findings import Finding
     from builder.graft.packages import PackageRoot, Read
     from builder.graft.pick import Pick
-    from builder.manifest import Register
+    from builder.manifest import Plugin, Register
     from builder.oci.tree import ImageTree
 
 __all__ = ["ClosureInputs", "OurFile", "check_closure"]
@@ -37,6 +38,7 @@ class ClosureInputs:
 
     `read` gives the content of base and donor files and of picks. `tables` are the edited
     modules and `files` our own files; a later one of equal path wins, and picks come first.
+    `removed` are tree paths that we delete. `plugins_allowed` is VLLM_PLUGINS of every container.
     `donors` may be empty (a build from the lock alone): then no remedy can name a donor's file.
     `place` turns a location of the manifest, such as `vllm.version`, into an error's place.
     """
@@ -48,7 +50,10 @@ class ClosureInputs:
     picks: tuple[Pick, ...] = ()
     tables: tuple[OurFile, ...] = ()
     files: tuple[OurFile, ...] = ()
+    removed: tuple[str, ...] = ()
     registers: tuple[Register, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
+    plugins_allowed: str | None = None
     architectures: tuple[str, ...] = ()
     donors: Mapping[str, ImageTree] = field(default_factory=dict)
     place: Callable[[str], str] = "cluster.toml: {}".format
@@ -65,6 +70,7 @@ def check_closure(inputs: ClosureInputs) -> tuple[Finding, ...]:
     return (
         *view.version(),
         *(finding for package in view.packages() for finding in view.package(package)),
+        *view.plugins(),
         *view.architectures(),
         *check_commands(view.tree, inputs.launch, place=inputs.place("serve.node_script")),
     )
@@ -84,13 +90,14 @@ class _View:
     def of(cls, inputs: ClosureInputs) -> _View:
         files = (*inputs.tables, *inputs.files)
         parsed = Parsed()
-        tree, read = assembled(inputs.base, inputs.read, inputs.picks, files)
+        tree, read = assembled(inputs.base, inputs.read, inputs.picks, files, inputs.removed)
         return cls(inputs, tree, read, Donors(inputs.donors, inputs.read, tree, parsed), parsed)
 
     def packages(self) -> list[str]:
         """The packages in which something is changed, by name."""
         picked = {pick.package for pick in self.inputs.picks}
-        return sorted(picked | {register.package for register in self.inputs.registers})
+        found = picked | {register.package for register in self.inputs.registers}
+        return sorted(found | ({VLLM} if self._added(self.root(VLLM)) else set()))
 
     def root(self, package: str) -> PackageRoot:
         return find_package(self.tree, package, image="base")
@@ -123,11 +130,25 @@ class _View:
         for module in sorted(modules.unreadable.values(), key=lambda module: module.path):
             yield UnreadableModule(module.path, module.line, module.reason)
 
+    def plugins(self) -> Iterator[Finding]:
+        """The findings of all plugins: their modules' imports, their classes, their loading."""
+        plugins, place = self.inputs.plugins, self.inputs.place
+        if not plugins:
+            return
+        root = self.root(VLLM)
+        modules = Modules(self.tree, self.read, root.site, self.parsed)
+        yield from open_imports(modules, root, self._beside(root), self.donors)
+        yield from unmet_plugins(modules, root, plugins, place, self.donors)
+        yield from plugins_not_loaded(plugins, self.inputs.plugins_allowed, place)
+        for module in sorted(modules.unreadable.values(), key=lambda module: module.path):
+            yield UnreadableModule(module.path, module.line, module.reason)
+
     def architectures(self) -> Iterator[Finding]:
         root = self.root(VLLM)
         base = Modules(self.inputs.base, self.inputs.read, root.site, self.parsed)
         modules = Modules(self.tree, self.read, root.site, self.parsed)
-        wanted = self.inputs.architectures
+        registered = {name for plugin in self.inputs.plugins for name in plugin.register_}
+        wanted = [name for name in self.inputs.architectures if name not in registered]
         yield from unknown_architectures(base, modules, root, wanted, self.donors)
 
     def _added(self, root: PackageRoot) -> dict[str, str]:
@@ -139,4 +160,14 @@ class _View:
             path: donor
             for path, donor in real.items()
             if path.endswith(".py") and root.relative(path) is not None
+        }
+
+    def _beside(self, root: PackageRoot) -> dict[str, str]:
+        """The modules that we add beside a package, in its site folder, as _added."""
+        return {
+            file.path: ""
+            for file in self.inputs.files
+            if file.path.endswith(".py")
+            and file.path.startswith(f"{root.site}/")
+            and root.relative(file.path) is None
         }

@@ -79,7 +79,7 @@ def installed_version(tree: ImageTree, read: Read, root: PackageRoot, *, image: 
     found: list[Entry] = [
         entry
         for path, entry in sorted(tree.entries.items())
-        if (match := wanted.fullmatch(path)) and _normal(match[1]) == _normal(root.package)
+        if (match := wanted.fullmatch(path)) and normal_name(match[1]) == normal_name(root.package)
     ]
     paths = tuple(entry.path for entry in found)
     if len(found) != 1 or found[0].content is None:
@@ -109,6 +109,6 @@ def keep_for(packages: Iterable[str], files: Iterable[str] = ()) -> Callable[[st
     return keep
 
 
-def _normal(name: str) -> str:
+def normal_name(name: str) -> str:
     """A distribution's name as names are compared (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()

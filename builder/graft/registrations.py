@@ -120,10 +120,26 @@ def _missing_class(
     """The finding for an entry (place, key, value) of the table in `file`, if it is in vain."""
     place, key, (name, symbol) = entry
     module = registered_module(root.package, file, name)
+    yield from missing_class(modules, root, (place, key, (module, symbol)), donors)
+
+
+def missing_class(
+    modules: Modules,
+    root: PackageRoot,
+    entry: tuple[str, str, tuple[str, str]],
+    donors: Donors,
+) -> Iterator[MissingClass]:
+    """The finding for an entry (place, key, value) whose class is not in the image.
+
+    The value is a module by its absolute name, and the class.
+    """
+    place, key, (module, symbol) = entry
     has_module = modules.path(module) is not None
     if has_module and modules.provides(module, symbol):
         return
     names = modules.names(module).bound if has_module else modules.siblings(module)
-    near = get_close_matches(symbol if has_module else name, sorted(names), n=3, cutoff=0.5)
+    near = get_close_matches(
+        symbol if has_module else module.rpartition(".")[2], sorted(names), n=3, cutoff=0.5
+    )
     closed_by = donors.closing(root, module, symbol)
     yield MissingClass(place, key, module, symbol, has_module, tuple(near), closed_by)

@@ -247,7 +247,7 @@ class DuplicateEntryError(EntryError):
     """Two entries of the layer have the same path."""
 
     what = "the image would get this path twice"
-    remedy = "remove one of the grafts, tables or files that write it"
+    remedy = "remove one of the grafts, patches, tables, plugins or files that write it"
 
 
 @dataclass(eq=False)

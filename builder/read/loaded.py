@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 class LoadedManifest:
     """A valid manifest and its surroundings, as they were when it was read.
 
-    `path` is as given, and errors show it that way. `own_files` are the [[image.file]] sources by
-    their path from the manifest's folder; `model_files` all files under [model].files by their path
-    from there, sorted. `data` are the bytes of the manifest's own file.
+    `path` is as given, and errors show it that way. `own_files` are the [[image.file]] sources, the
+    diffs and the plugins' modules by their path from the manifest's folder; `model_files` all files
+    under [model].files by their path from there, sorted. `data` are the bytes of the manifest's own
+    file.
     """
 
     manifest: ClusterManifest

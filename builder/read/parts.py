@@ -20,6 +20,8 @@ from builder.manifest import (
     ModelSection,
     Mount,
     OwnFile,
+    Patch,
+    Plugin,
     Register,
     ServeSection,
     Source,
@@ -48,6 +50,8 @@ class Parts:
     graft_donors: Mapping[int, str]
     grafts: Mapping[int, Graft]
     registers: Mapping[int, Register]
+    patches: Mapping[int, Patch]
+    plugins: Mapping[int, Plugin]
     files: Mapping[int, OwnFile]
     model: ModelSection | None
     serve: ServeSection | None
@@ -72,6 +76,8 @@ def parts_of(document: dict[str, Any], error: ValidationError | None = None) -> 
         graft_donors=_texts(grafts, "donor"),
         grafts=_valid_items(Graft, grafts),
         registers=_valid_items(Register, _list(document, ("image", "register"))),
+        patches=_valid_items(Patch, _list(document, ("image", "patch"))),
+        plugins=_valid_items(Plugin, _list(document, ("image", "plugin"))),
         files=_valid_items(OwnFile, _list(document, ("image", "file"))),
         model=_valid(ModelSection, _table(document, ("model",))),
         serve=_valid(ServeSection, _table(document, ("serve",))),

@@ -187,6 +187,57 @@ def _registered(register: Register) -> Iterator[tuple[str | int, str]]:
         yield from ((number, json.dumps(value)) for number, value in enumerate(values))
 
 
+def a_diff_has_one_start(parts: Parts) -> Iterator[Problem]:
+    """The paths of a diff start at a package's site folder or at a folder of the image."""
+    for number, patch in parts.patches.items():
+        if (patch.package is None) == (patch.root is None):
+            both = patch.package is not None
+            yield Problem(
+                ("image", "patch", number, "root") if both else ("image", "patch", number),
+                "the paths of the diff need exactly one start",
+                expected="package (paths such as vllm/config.py), or root (a folder of the image)",
+                found="both" if both else "neither",
+                remedy="remove one of them" if both else 'add package = "vllm", or a root',
+            )
+
+
+def diffs_differ(parts: Parts) -> Iterator[Problem]:
+    """No diff is applied twice: the second time it would not fit."""
+    yield from repeated(
+        (
+            (("image", "patch", number, "diff"), f"{patch.diff} in {patch.package or patch.root}")
+            for number, patch in parts.patches.items()
+        ),
+        "a diff is applied twice",
+        remedy="remove one of the two",
+    )
+
+
+def plugin_names_differ(parts: Parts) -> Iterator[Problem]:
+    """Each plugin is a distribution of its own."""
+    yield from repeated(
+        (
+            (("image", "plugin", number, "name"), plugin.name)
+            for number, plugin in parts.plugins.items()
+        ),
+        "two plugins have one name",
+        remedy="give one of them another name, or register all models with one plugin",
+    )
+
+
+def plugins_register_differently(parts: Parts) -> Iterator[Problem]:
+    """No architecture is registered by two plugins: which one comes last is not settled."""
+    yield from repeated(
+        (
+            (("image", "plugin", number, "register", key), key)
+            for number, plugin in parts.plugins.items()
+            for key in plugin.register_
+        ),
+        "an architecture is registered by two plugins",
+        remedy="remove one of the two",
+    )
+
+
 def own_targets_differ(parts: Parts) -> Iterator[Problem]:
     """No two of our files have one target."""
     yield from repeated(
@@ -318,6 +369,10 @@ RULES: Final[tuple[Rule, ...]] = (
     grafted_targets_differ,
     registers_edit_modules,
     registered_names_differ,
+    a_diff_has_one_start,
+    diffs_differ,
+    plugin_names_differ,
+    plugins_register_differently,
     own_targets_differ,
     mount_targets_differ,
     the_model_has_one_origin,

@@ -131,11 +131,15 @@ MANIFEST = {
 CONFIG = ModelFile(path="config.json", size_bytes=3, digest=Digest("sha256:" + "d" * 64))
 WEIGHTS = ModelFile(path="sub/b.bin", size_bytes=9, digest=Digest("sha256:" + "e" * 64))
 CHAT = ModelFile(path="node/chat.jinja", size_bytes=5, digest=Digest("sha256:" + "c" * 64))
+DIFF = ModelFile(path="patches/a.diff", size_bytes=5, digest=Digest("sha256:" + "4" * 64))
+MODULE = ModelFile(path="plugin/tiny.py", size_bytes=5, digest=Digest("sha256:" + "c" * 64))
 NEW = digest_bytes(b"new")
 
 
 def loaded(
-    *model_files: ModelFile, own: tuple[ModelFile, ...] = (CHAT,), **changes: JsonValue
+    *model_files: ModelFile,
+    own: tuple[ModelFile, ...] = (CHAT, DIFF, MODULE),
+    **changes: JsonValue,
 ) -> LoadedManifest:
     return LoadedManifest(
         manifest=ClusterManifest.model_validate_json(json.dumps(MANIFEST | changes)),
@@ -166,11 +170,15 @@ def test_a_changed_manifest_makes_a_lock_stale(current: Lock) -> None:
 
 
 def test_changed_new_and_missing_files_make_a_lock_stale_and_are_named(current: Lock) -> None:
-    own = CHAT.model_copy(update={"digest": NEW})
+    own = (CHAT.model_copy(update={"digest": NEW}), DIFF.model_copy(update={"digest": NEW}))
     changed = WEIGHTS.model_copy(update={"digest": NEW})
     extra = CONFIG.model_copy(update={"path": "extra.json"})
-    assert staleness(current, loaded(changed, extra, own=(own,))) == (
+    more = MODULE.model_copy(update={"path": "plugin/more.py"})
+    assert staleness(current, loaded(changed, extra, own=(*own, more))) == (
         Difference("node/chat.jinja", CHAT.digest, NEW),
+        Difference("patches/a.diff", DIFF.digest, NEW),
+        Difference("plugin/more.py", None, MODULE.digest),
+        Difference("plugin/tiny.py", MODULE.digest, None),
         Difference("model/config.json", CONFIG.digest, None),
         Difference("model/extra.json", None, CONFIG.digest),
         Difference("model/sub/b.bin", WEIGHTS.digest, NEW),

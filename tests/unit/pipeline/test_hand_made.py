@@ -159,7 +159,6 @@ PROVENANCE = {
     ("image", "picks", "donor"),
     ("image", "picks", "source"),
     ("image", "picks", "layer"),
-    ("image", "files", "source"),
 }
 """Where bytes came from; only resolving anew tells."""
 
