@@ -38,9 +38,6 @@ ALL_GPUS: Final[JsonValue] = {"Driver": "", "Count": -1, "Capabilities": [["gpu"
 LOG_OPTIONS: Final = {"max-file": "3", "max-size": "10m"}
 """A rank that logs every step must not fill the node's disk."""
 
-TRIAL: Final = ".trial"
-"""End of the name of a container that has not been confirmed yet."""
-
 
 @dataclass(frozen=True, slots=True)
 class BindMount:

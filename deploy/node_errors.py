@@ -123,9 +123,8 @@ class ForwardingForbiddenError(SshError):
 
     what = "the node's sshd forbids forwarding"
     remedy = (
-        "allow it for this user in the node's /etc/ssh/sshd_config: AllowStreamLocalForwarding yes "
-        "(the engine's socket; needed) and AllowTcpForwarding yes (faster delivery); and no "
-        "DisableForwarding yes; then systemctl reload ssh"
+        "allow it for this user in the node's /etc/ssh/sshd_config, without DisableForwarding: "
+        "AllowStreamLocalForwarding yes and AllowTcpForwarding yes (or local, with slower delivery)"
     )
 
 

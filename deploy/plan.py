@@ -30,8 +30,7 @@ from deploy.actions import (
     TagImage,
 )
 from deploy.delivery import UNASKED, Way, route
-from deploy.launch import TRIAL
-from deploy.state import RegistryAnswer
+from deploy.state import TRIAL, RegistryAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deploy.actions import size_text
-from deploy.launch import TRIAL
+from deploy.state import TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Interface
 
     from builder.digest import Digest
+
+
+TRIAL: Final = ".trial"
+"""End of the name of a container that is not confirmed yet, or of an image that is not proven."""
 
 
 class ImageStore(Enum):
@@ -43,6 +47,11 @@ class ImageFacts:
     engine_id: str
     tags: tuple[str, ...]
     diff_ids: tuple[str, ...]
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether it has no name but one under which it was brought and never proven."""
+        return bool(self.tags) and all(tag.endswith(TRIAL) for tag in self.tags)
 
 
 class RegistryAnswer(Enum):

@@ -24,8 +24,7 @@ from deploy.delivery import (
 from deploy.edges.blobserver import BlobServer
 from deploy.edges.supply import FORBIDDEN, free_bytes, present, supply_facts
 from deploy.edges.waiting import until_stopped
-from deploy.launch import TRIAL
-from deploy.state import ImageStore
+from deploy.state import TRIAL, ImageStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -216,6 +215,7 @@ class ImageDelivery:
             self.engine.tag(name, image.reference)
         finally:
             self._discard(name)
+            self._discard(image.reference + TRIAL)  # a deploy that was killed may have left it
         if self._pulled_base:
             self._discard(self._pulled_base)
 

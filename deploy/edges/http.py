@@ -1,4 +1,4 @@
-"""A completion over a connection that ssh carries: the one request that touches every rank."""
+"""A completion over a forwarded unix socket: the one request that touches every rank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from deploy.state import Completion, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 PROMPT: Final = "The capital of France is"
@@ -18,42 +17,32 @@ MAX_TOKENS: Final = 8
 END_CHARACTERS: Final = 2000
 
 
-class _CarriedConnection(http.client.HTTPConnection):
-    """HTTP over a connection made elsewhere; every single wait on it ends after the timeout."""
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP to a unix socket; every single wait on it ends after the timeout."""
 
-    def __init__(self, carry: Callable[[], socket.socket], timeout_s: float) -> None:
+    def __init__(self, path: Path, timeout_s: float) -> None:
         super().__init__("localhost", timeout=timeout_s)
-        self._carry = carry
+        self._path = path
 
     def connect(self) -> None:
-        """Take the connection instead of making one to a host."""
-        self.sock = self._carry()
+        """Connect to the socket instead of a host."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
 
 
-def to_socket(path: Path) -> socket.socket:
-    """A connection to a unix socket; OSError if nobody listens."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(str(path))
-    except OSError:
-        connection.close()
-        raise
-    return connection
-
-
-def complete(carry: Callable[[], socket.socket], model: str, *, timeout_s: float) -> Completion:
+def complete(api: Path, model: str, *, timeout_s: float) -> Completion:
     """Ask for a few tokens at temperature 0; whatever happens is told by the outcome.
 
-    `carry` makes a connection that leads to the server. The answer is not streamed, so the first
+    `api` is a local unix socket that leads to the server. The answer is not streamed, so the first
     byte comes with the last token and `timeout_s` bounds the whole request.
     """
     body = json.dumps(
         {"model": model, "prompt": PROMPT, "max_tokens": MAX_TOKENS, "temperature": 0}
     )
-    connection = _CarriedConnection(carry, timeout_s)
+    connection = _UnixConnection(api, timeout_s)
     try:
-        headers = {"Content-Type": "application/json", "Connection": "close"}
+        headers = {"Content-Type": "application/json"}
         connection.request("POST", "/v1/completions", body, headers)
         response = connection.getresponse()
         status, said = response.status, response.read()

@@ -10,19 +10,16 @@ from builder.progress import Progress, Silent
 from deploy import actions, node_errors
 from deploy.edges.delivery import ImageDelivery
 from deploy.edges.engine import Engine
-from deploy.edges.http import complete, to_socket
+from deploy.edges.http import complete
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe
 from deploy.edges.ssh import Destination, NodeConnection
 from deploy.edges.supply import no_blobs
 from deploy.edges.transfer import Watch
-from deploy.launch import TRIAL
-from deploy.state import Outcome
+from deploy.state import TRIAL, Outcome
 
 if TYPE_CHECKING:
-    import socket
     import threading
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
@@ -88,7 +85,7 @@ class RemoteNode:
             told=self._tell,
         )
         self._folder = ModelFolder(self._connection, manifest.model_path(node))
-        self._api: Callable[[], socket.socket] | None = None
+        self._api: Path | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -220,26 +217,15 @@ class RemoteNode:
 
     def complete(self, timeout_s: float) -> Completion:
         """What the server on this node answers to a short request for a completion."""
-        model = self._manifest.served_model_name
-        completion = complete(self._api or self._forwarded(), model, timeout_s=timeout_s)
-        if completion.outcome is Outcome.NOT_UP and self._connection.forwards_forbidden():
-            # sshd tells only when the forwarded port is used.
-            if self._connection.run(("bash", "-c", ":"), ok=(0, 127)).status:
-                raise self._connection.forbidden()
-            self._api = partial(self._connection.relay, *self._server)
-            return complete(self._api, model, timeout_s=timeout_s)
-        return completion
-
-    @property
-    def _server(self) -> tuple[str, int]:
-        """Where the server listens, as this node reaches it."""
         serve = self._manifest.serve
-        return "127.0.0.1" if serve.host.is_unspecified else str(serve.host), serve.port
-
-    def _forwarded(self) -> Callable[[], socket.socket]:
-        """The server behind a forwarded port, from now on."""
-        self._api = partial(to_socket, self._connection.forward_local(*self._server))
-        return self._api
+        if self._api is None:
+            host = "127.0.0.1" if serve.host.is_unspecified else str(serve.host)
+            self._api = self._connection.forward_local(host, serve.port)
+        model = self._manifest.served_model_name
+        completion = complete(self._api, model, timeout_s=timeout_s)
+        if completion.outcome is Outcome.NOT_UP and self._connection.forwards_forbidden():
+            raise self._connection.forbidden()
+        return completion
 
 
 def _watch(what: str, total: int, progress: Progress, stopped: threading.Event) -> Watch:

@@ -60,7 +60,8 @@ def _engine(
     untagged = None
     if not wanted.image.is_image(image):
         by_id = (engine.image(name) for name in sorted(wanted.image.engine_ids))
-        untagged = next((found for found in by_id if wanted.image.is_image(found)), None)
+        whole = (found for found in by_id if found is not None and not found.on_trial)
+        untagged = next((found for found in whole if wanted.image.is_image(found)), None)
     return engine.facts(), image, untagged, engine.containers(wanted.manifest.name)
 
 

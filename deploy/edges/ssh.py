@@ -11,7 +11,6 @@ import os
 import select
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -39,9 +38,6 @@ BUSY_STATUS: Final = 75
 SSH_FAILED: Final = 255
 LISTENING: Final = "00010000"
 """The flags of a listening socket in /proc/net/unix (__SO_ACCEPTCON)."""
-
-RELAY: Final = 'exec 3<>"/dev/tcp/$0/$1" || exit; cat <&3 & cat >&3; kill $!'
-"""For bash: standard input to a TCP port, and what comes from there to standard output."""
 
 MASTER_OPTIONS: Final = (
     "BatchMode=yes",
@@ -107,7 +103,6 @@ class NodeConnection:
         self._folder = Path(tempfile.mkdtemp(prefix="sparklock-", dir="/tmp"))
         self._control = self._folder / "master"
         self._forwards = 0
-        self._relays: list[subprocess.Popen[bytes]] = []
         try:
             self._master = self._start_master()
             self._wait_until_ready()
@@ -147,8 +142,6 @@ class NodeConnection:
         if master is not None and master.stdin and master.stdout:
             master.stdin.close()
             master.stdout.close()
-        for relay in self._relays:  # they use the master, and end with it
-            relay.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(
@@ -164,9 +157,10 @@ class NodeConnection:
         The login shell of the node parses one quoted line, so an argument arrives as it is.
         NodeLostError when the connection is gone.
         """
+        command = [*self._client(), "-T", "--", self.destination.ssh, shlex.join(argv)]
         try:
             done = subprocess.run(
-                self._remote(argv),
+                command,
                 input=stdin,
                 capture_output=True,
                 timeout=timeout_s,
@@ -184,7 +178,7 @@ class NodeConnection:
     def start(self, argv: Sequence[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
         """A command that runs while the caller writes to its stdin and reads its stdout."""
         return subprocess.Popen(
-            self._remote(argv),
+            [*self._client(), "-T", "--", self.destination.ssh, shlex.join(argv)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -242,24 +236,6 @@ class NodeConnection:
     def forward_local(self, host: str, port: int) -> Path:
         """A local unix socket that leads to a TCP port as the node reaches it."""
         return self._forward_local(f"{host}:{port}")
-
-    def relay(self, host: str, port: int) -> socket.socket:
-        """A connection to a TCP port as the node reaches it, where sshd forwards none.
-
-        A shell on the node, which has to have bash, passes the bytes on until our end is closed.
-        """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = subprocess.Popen(
-                self._remote(("bash", "-c", RELAY, host, str(port))),
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
-                env=_environment(),
-                start_new_session=True,
-            )
-        self._relays = [relay for relay in self._relays if relay.poll() is None] + [process]
-        return ours
 
     @contextmanager
     def forward_remote(self, local_port: int) -> Iterator[int]:
@@ -360,10 +336,6 @@ class NodeConnection:
         except subprocess.TimeoutExpired:
             return True
         return False
-
-    def _remote(self, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` on the node."""
-        return [*self._client(), "-T", "--", self.destination.ssh, shlex.join(argv)]
 
     def _client(self) -> tuple[str, ...]:
         """The start of a command that uses the master, and never a connection of its own."""

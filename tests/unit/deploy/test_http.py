@@ -3,12 +3,11 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy.edges.http import complete, to_socket
+from deploy.edges.http import complete
 from deploy.state import Outcome
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def test_a_completion_is_asked_for_at_temperature_zero_with_a_few_tokens(
     serve: Callable[[bytes | None], tuple[Path, list[bytes]]],
 ) -> None:
     path, asked = serve(completion(" Paris", 3))
-    found = complete(partial(to_socket, path), "my-model", timeout_s=10)
+    found = complete(path, "my-model", timeout_s=10)
     assert (found.outcome, found.text, found.tokens) == (Outcome.ANSWERED, " Paris", 3)
     head, _, body = asked[0].partition(b"\r\n\r\n")
     assert head.startswith(b"POST /v1/completions")
@@ -101,20 +100,15 @@ def test_whatever_comes_back_has_an_outcome(
     outcome: Outcome,
 ) -> None:
     path, _ = serve(answer)
-    assert complete(partial(to_socket, path), "m", timeout_s=0.5).outcome is outcome
+    assert complete(path, "m", timeout_s=0.5).outcome is outcome
 
 
 def test_what_a_server_said_instead_is_kept(
     serve: Callable[[bytes | None], tuple[Path, list[bytes]]],
 ) -> None:
     path, _ = serve(reply("404 Not Found", {"message": "no such model"}))
-    assert (
-        complete(partial(to_socket, path), "m", timeout_s=5).text
-        == 'HTTP 404: {"message": "no such model"}'
-    )
+    assert complete(path, "m", timeout_s=5).text == 'HTTP 404: {"message": "no such model"}'
 
 
 def test_a_socket_where_nobody_listens_is_not_up(tmp_path: Path) -> None:
-    assert (
-        complete(partial(to_socket, tmp_path / "none"), "m", timeout_s=1).outcome is Outcome.NOT_UP
-    )
+    assert complete(tmp_path / "none", "m", timeout_s=1).outcome is Outcome.NOT_UP
