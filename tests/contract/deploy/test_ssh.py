@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -149,6 +150,25 @@ def test_a_users_own_forwards_commands_and_control_sockets_do_no_harm(sshd: Sshd
     with NodeConnection(sshd.destination(host)) as busy:
         assert busy.run(("echo", "ours")).stdout == b"ours\n"
     assert not (sshd.folder / "theirs").exists()
+
+
+def test_the_fast_cipher_comes_first_and_none_that_the_user_does_not_allow(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program before the real ssh writes down what it is called with."""
+    calls, ssh = tmp_path / "calls", shutil.which("ssh")
+    program = tmp_path / "ssh"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexec {ssh} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    allowed = "aes256-ctr,aes128-gcm@openssh.com"
+    with NodeConnection(sshd.destination(sshd.add_host("both", Ciphers=allowed))):
+        pass
+    assert "Ciphers=aes128-gcm@openssh.com,aes256-ctr " in calls.read_text()
+    calls.unlink()
+    with NodeConnection(sshd.destination(sshd.add_host("strict", Ciphers="aes256-ctr"))):
+        pass
+    assert "Ciphers=" not in calls.read_text()
 
 
 def test_a_port_of_ours_is_reached_from_the_nodes_loopback_while_the_block_lasts(
