@@ -130,17 +130,19 @@ def lock(
     """Resolve the manifest and write lockfile.json; with --check, only say if it is right."""
     from builder import pipeline
     from builder.options import only_one
+    from deploy.edges.reach import engine_of_node
 
     path = Path(file)
     only_one({"--check": check, "--update": update})
+    progress = _progress(json=json, quiet=quiet)
     if check:
         _say(pipeline.check_lock(path), as_json=json)
     elif update:
         from builder import updating
 
-        _say(updating.update(path, update, _progress(json=json, quiet=quiet)), as_json=json)
+        _say(updating.update(path, update, progress, reach=engine_of_node), as_json=json)
     else:
-        _say(pipeline.lock(path, _progress(json=json, quiet=quiet)), as_json=json)
+        _say(pipeline.lock(path, progress, reach=engine_of_node), as_json=json)
 
 
 @task(
@@ -154,8 +156,10 @@ def pin(
 ) -> None:
     """Write into cluster.toml the digest that an input's source has now; nothing else changes."""
     from builder import pinning
+    from deploy.edges.reach import engine_of_node
 
-    _say(pinning.pin(Path(file), name, _progress(json=json, quiet=quiet)), as_json=json)
+    progress = _progress(json=json, quiet=quiet)
+    _say(pinning.pin(Path(file), name, progress, reach=engine_of_node), as_json=json)
 
 
 @task(
@@ -180,6 +184,7 @@ def build(
 ) -> None:
     """Assemble the hybrid image, prove that it is what the lock says, and keep it in the store."""
     from builder import pipeline
+    from deploy.edges.reach import engine_of_node
 
     report = pipeline.build(
         Path(file),
@@ -188,6 +193,7 @@ def build(
         output=Path(output) if output else None,
         push=push,
         check=check,
+        reach=engine_of_node,
     )
     _say(report, as_json=json)
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from builder.edges.files import read_manifest
+from builder.edges.folder import FolderSources
 from builder.edges.manifest_edits import Edit, edited_manifest, write_manifest
 from builder.inputs import input_named, loc_of_input, sources_of
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
-from builder.pipeline import FolderSources
+from builder.pipeline import store_of
 from builder.read.problems import loc_text
 from builder.sources import EngineImage
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from builder.digest import Digest, JsonValue
+    from builder.edges.folder import Reach
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
 
@@ -93,33 +95,36 @@ class PinReport:
         return {"written": self.written, "pins": [pin.as_json() for pin in self.pins]}
 
 
-def pin(file: Path, name: str, progress: Progress) -> PinReport:
+def pin(file: Path, name: str, progress: Progress, *, reach: Reach | None = None) -> PinReport:
     """Write into the manifest what the source of an input has now, and nothing else.
 
-    `name` is `base`, `donors.NAME`, or `all`: every input without a digest. Raises ManifestError,
-    UnknownInputError, and BuildError when a source cannot be asked; the file is then as it was.
+    `name` is `base`, `donors.NAME`, or `all`: every input without a digest; `reach` is the way to
+    the engines of nodes. Raises ManifestError, UnknownInputError, and BuildError or NodeError when
+    a source cannot be asked; the file is then as it was.
     """
     loaded = read_manifest(file)
-    pins = tuple(pin_now(loaded, item, progress) for item in _named(loaded, name))
+    pins = tuple(pin_now(loaded, item, progress, reach) for item in _named(loaded, name))
     moved = [item.edit() for item in pins if item.moves]
     if moved:
         write_manifest(loaded, edited_manifest(loaded, moved))
     return PinReport(loaded.path, pins)
 
 
-def pin_now(loaded: LoadedManifest, name: str, progress: Progress) -> Pin:
+def pin_now(
+    loaded: LoadedManifest, name: str, progress: Progress, reach: Reach | None = None
+) -> Pin:
     """What the source of an input has now; asks it for documents, and for no layer."""
     section = loaded.manifest.image
     source = sources_of(loaded.manifest)[name]
     place = loaded.place(loc_text((*loc_of_input(name), "source")))
     progress.stage(f"ask what {name} is now: {source.source}")
-    opened = FolderSources(loaded.folder).open(source, place=place)
+    opened = FolderSources(loaded, store_of(loaded), reach, progress).open(source, place=place)
+    if isinstance(opened, EngineImage):  # which tells it without reading the image
+        now = opened.image_id()
+        return Pin(name, source.source, source.digest, now, frozenset({now}), "image ID")
     selected = select_manifest(opened, None, Platform.parse(section.platform))
     names = {selected.image.manifest.descriptor.digest}
-    if isinstance(opened, EngineImage):
-        kind, found = "image ID", opened.image_id()
-        names.add(selected.image.config.digest)
-    elif selected.index_digest is not None:
+    if selected.index_digest is not None:
         kind, found = "index", selected.index_digest
     else:
         kind, found = "manifest", selected.image.manifest.descriptor.digest

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from builder.current import current, wanted_of
 from builder.differences import lock_differences
 from builder.edges.again import require_reproducible
 from builder.edges.files import read_lock, read_manifest, write_lock
+from builder.edges.folder import FolderSources
 from builder.edges.inputs import Inputs
-from builder.edges.kept import KeptSource
-from builder.edges.layout import LayoutSource
 from builder.edges.output import output_at, write_output
 from builder.edges.store import BlobStore
 from builder.errors import LockError
@@ -26,7 +25,6 @@ from builder.pipeline_errors import (
     OutputsDifferError,
     OwnFileChangedError,
     StaleSchemaError,
-    UnsupportedSourceError,
 )
 from builder.remade import keep, relabelled, remade
 from builder.reports import Built, LockReport
@@ -36,13 +34,14 @@ from builder.schema import FILE_NAME, schema_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from builder.edges.folder import Reach
     from builder.edges.registry.push import Pushed
     from builder.lock import Lock
     from builder.manifest import Source
     from builder.oci.assemble import AssembledImage
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
-    from builder.sources import Blobs, ImageSource
+    from builder.sources import Blobs
 
 _LOCAL_KINDS: Final = frozenset({"oci", "archive", "docker"})
 
@@ -53,14 +52,15 @@ CHECK: Final = ".sparklock/check"
 """Where both assemblies are kept when `inv build --check` found that they differ."""
 
 
-def lock(file: Path, progress: Progress) -> LockReport:
+def lock(file: Path, progress: Progress, *, reach: Reach | None = None) -> LockReport:
     """Resolve a manifest and write the lock beside it, if its bytes change.
 
+    `reach` is the way to the engines of nodes; a manifest can name images there.
     Raises ManifestError, BuildError when the image cannot be made or does not close, and
     LockVersionError for the lock of a newer sparklock; the lock is then left as it was.
     """
     loaded = read_manifest(file)
-    return _locked_anew(loaded, progress)
+    return _locked_anew(loaded, progress, reach)
 
 
 def check_lock(file: Path) -> LockReport:
@@ -91,6 +91,7 @@ def build(  # noqa: PLR0913 - the task's options, each by name
     output: Path | None = None,
     push: str = "",
     check: bool = False,
+    reach: Reach | None = None,
 ) -> Built:
     """Assemble the image, compare it with the lock, and keep its new blobs in the store.
 
@@ -107,9 +108,9 @@ def build(  # noqa: PLR0913 - the task's options, each by name
     except LockError:
         if locked:
             raise
-        report = _locked_anew(loaded, progress)
+        report = _locked_anew(loaded, progress, reach)
     wanted, store = report.lock, store_of(loaded)
-    _refill(loaded, wanted, store, progress)
+    _refill(loaded, wanted, store, progress, reach)
     progress.stage("assemble and compare with the lock")
     assembled = _assembled(loaded, wanted, store)
     keep(assembled, store)
@@ -122,7 +123,7 @@ def build(  # noqa: PLR0913 - the task's options, each by name
         lock_digest=report.digest,
         image=assembled.image,
         store=store,
-        base=FolderSources(loaded.folder).open(
+        base=FolderSources(loaded, store, reach, progress, whole=True).open(
             loaded.manifest.image.base, place=loaded.place("image.base")
         ),
         notes=assembled.notes,
@@ -134,17 +135,20 @@ def build(  # noqa: PLR0913 - the task's options, each by name
         name = image_reference(wanted.name, wanted.outputs.manifest_digest)
         write_output(target, built.image, built.open_blob, name=name, progress=progress)
     if repository:
-        built = replace(built, pushed=_pushed(built, repository, progress))
+        built = replace(built, pushed=_pushed(built, repository, progress, reach))
     return built
 
 
-def _pushed(built: Built, target: ImageReference, progress: Progress) -> Pushed:
+def _pushed(
+    built: Built, target: ImageReference, progress: Progress, reach: Reach | None
+) -> Pushed:
     """What it took to get the image into a repository; without a tag it gets the nodes' one."""
     from builder.edges.registry.push import RegistryTarget  # noqa: PLC0415 - as in FolderSources
 
     progress.stage(f"push to {target.host}/{target.repository}")
     base = built.loaded.manifest.image.base
-    sources = FolderSources(built.loaded.folder, kept=False)  # passed on, and not stored on the way
+    # Passed on, and not stored on the way, where that can be.
+    sources = FolderSources(built.loaded, built.store, reach, progress, kept=False, whole=True)
     straight = replace(built, base=sources.open(base, place=built.loaded.place("image.base")))
     reference = image_reference(built.lock.name, built.lock.outputs.manifest_digest)
     tag = target.tag or reference.rpartition(":")[2]
@@ -176,34 +180,6 @@ def schema(root: Path, *, check: bool) -> str:
     return f"{path} written"
 
 
-@dataclass(frozen=True, slots=True)
-class FolderSources:
-    """Sources as a manifest names them, relative to its folder.
-
-    What is far away is `kept` in the store once it was fetched.
-    """
-
-    folder: Path
-    kept: bool = True
-
-    def open(self, source: Source, *, place: str) -> ImageSource:
-        """The source, not yet looked at; UnsupportedSourceError if it is of a kind not read yet."""
-        kind, _, name = source.source.partition(":")
-        if kind == "oci":
-            return LayoutSource(self.folder / name)
-        if kind == "archive":
-            from builder.edges.archive import ArchiveSource  # noqa: PLC0415 - as below
-
-            return ArchiveSource(self.folder / name, spool=self.folder / STORE / "tmp")
-        if kind == "docker":
-            raise UnsupportedSourceError(place, source.source)
-        # HTTP, TLS and their packages take longer to import than a layout takes to build.
-        from builder.edges.registry.source import RegistrySource  # noqa: PLC0415
-
-        remote = RegistrySource(ImageReference.parse(source.source), source.source)
-        return KeptSource(remote, BlobStore(self.folder / STORE)) if self.kept else remote
-
-
 def store_of(loaded: LoadedManifest) -> BlobStore:
     """The blob store that belongs to a manifest."""
     return BlobStore(loaded.folder / STORE)
@@ -223,17 +199,18 @@ def store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
             raise OwnFileChangedError(str(path)) from error
 
 
-def resolved(loaded: LoadedManifest, progress: Progress) -> Lock:
+def resolved(loaded: LoadedManifest, progress: Progress, reach: Reach | None = None) -> Lock:
     """The lock of a manifest, which is written nowhere; raises what resolving raises."""
     store = store_of(loaded)
     store_own_files(loaded, store)
-    return resolve(wanted_of(loaded), FolderSources(loaded.folder), store, progress)
+    sources = FolderSources(loaded, store, reach, progress)
+    return resolve(wanted_of(loaded), sources, store, progress)
 
 
-def _locked_anew(loaded: LoadedManifest, progress: Progress) -> LockReport:
+def _locked_anew(loaded: LoadedManifest, progress: Progress, reach: Reach | None) -> LockReport:
     """The manifest resolved, and its lock on disk; a lock that cannot be read is replaced."""
     old = _old_lock(loaded)
-    new = resolved(loaded, progress)
+    new = resolved(loaded, progress, reach)
     if old is None:
         write_lock(loaded.lock_path, new)
         return LockReport(loaded=loaded, lock=new, new=True, changes=())
@@ -254,7 +231,13 @@ def _old_lock(loaded: LoadedManifest) -> Lock | None:
     return None
 
 
-def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Progress) -> None:
+def _refill(
+    loaded: LoadedManifest,
+    lock: Lock,
+    store: BlobStore,
+    progress: Progress,
+    reach: Reach | None,
+) -> None:
     """Read the sources again when the store lacks an input of the lock; they must give it again.
 
     A damaged input counts as lacking: the store is a cache, and mends itself aloud.
@@ -263,7 +246,7 @@ def _refill(loaded: LoadedManifest, lock: Lock, store: BlobStore, progress: Prog
     if all(store.is_sound(digest) for digest in all_digests(lock)):
         return
     progress.note("the store lacks inputs of the lock: reading the sources again")
-    _require_same(loaded, lock, resolved(loaded, progress))
+    _require_same(loaded, lock, resolved(loaded, progress, reach))
 
 
 def _assembled(loaded: LoadedManifest, lock: Lock, blobs: Blobs) -> AssembledImage:

@@ -14,29 +14,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class UnsupportedSourceError(ManifestError):
-    """The manifest names a kind of source that this version cannot read."""
-
-    place: str
-    source: str
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with a way to get an archive."""
-        name = self.source.partition(":")[2]
-        return (
-            Message(
-                place=self.place,
-                what="this version of sparklock does not read an engine's own images",
-                expected="oci:DIR, archive:FILE or a registry's HOST/NAME",
-                found=self.source,
-                remedy=f'docker save {name} -o FILE, write source = "archive:FILE" without a '
-                "digest, and `inv lock` says which digest to add",
-            ),
-        )
-
-
-@dataclass(eq=False)
 class OwnFileChangedError(BuildError):
     """One of our own files is not the one that was there a moment ago."""
 

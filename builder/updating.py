@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from builder.digest import JsonValue
+    from builder.edges.folder import Reach
     from builder.lock import Lock
     from builder.pinning import Pin
     from builder.progress import Progress
@@ -42,7 +43,9 @@ class UpdateReport:
         return {"pin": self.pin.as_json(), "lock": self.lock.as_json()}
 
 
-def update(file: Path, name: str, progress: Progress) -> UpdateReport:
+def update(
+    file: Path, name: str, progress: Progress, *, reach: Reach | None = None
+) -> UpdateReport:
     """Move one input to what its source has now: pin and lock are both written, or neither.
 
     Raises LockError when the lock is not that of the manifest before (then more than the one input
@@ -51,11 +54,11 @@ def update(file: Path, name: str, progress: Progress) -> UpdateReport:
     loaded = read_manifest(file)
     name = input_named(name, loaded.manifest, place=loaded.name)
     before = current(loaded)
-    pin = pin_now(loaded, name, progress)
+    pin = pin_now(loaded, name, progress, reach)
     if not pin.moves:
         return UpdateReport(pin, before)
     data = edited_manifest(loaded, [pin.edit()])
-    after = resolved(with_bytes(loaded, data), progress)
+    after = resolved(with_bytes(loaded, data), progress, reach)
     moved = differences(inputs_beside(name, before.lock), inputs_beside(name, after))
     if moved:
         raise OtherInputMovedError(str(loaded.lock_path), name, moved)

@@ -16,6 +16,7 @@ from deploy.confirm import Limits
 from deploy.edges.blobserver import Offer, Stream
 from deploy.edges.delivery import ImageSupply
 from deploy.edges.node import RemoteNode, Supplies
+from deploy.edges.reach import engine_of_node
 from deploy.edges.supply import known_blobs
 from deploy.errors import PreflightError, SilentPairError
 from deploy.interrupts import Interrupts
@@ -217,7 +218,9 @@ def _supply(
     from builder.pipeline import build  # noqa: PLC0415 - a plan, a second deploy build nothing
 
     brings_image = any(isinstance(action, PullImage | LoadImage) for action in todo.actions)
-    image = supply_of(build(file, progress, locked=True)) if brings_image else None
+    image = None
+    if brings_image:
+        image = supply_of(build(file, progress, locked=True, reach=engine_of_node))
     model = loaded.manifest.model.files
     folder = None if model is None else loaded.folder / model
     for node in nodes.values():

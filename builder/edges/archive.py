@@ -25,9 +25,7 @@ from builder.oci.errors import (
 from builder.oci.image_errors import LayerCountError
 from builder.oci.layout import BLOBS, INDEX, MARKER, SAVED
 from builder.oci.model import (
-    OCI_LAYER_GZIP,
-    OCI_LAYER_TAR,
-    OCI_LAYER_ZSTD,
+    LAYER_TYPE_OF_COMPRESSION,
     OCI_MANIFEST,
     Descriptor,
     Layer,
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from builder.oci.documents import SavedImageDocument
 
 _NAMED_BY_DIGEST: Final = re.compile(r"(?:.*/)?([0-9a-f]{64})(?:\.json)?\Z")
-_LAYER_TYPES: Final = {"": OCI_LAYER_TAR, "gzip": OCI_LAYER_GZIP, "zstd": OCI_LAYER_ZSTD}
 
 
 class ArchiveSource:
@@ -206,7 +203,7 @@ def _layer(tar: PlainArchive, part: Part, diff_id: Digest) -> Descriptor:
     """A layer as the manifest names it; of a compressed one the stored bytes are hashed."""
     start = next(tar.chunks(Part(part.offset, min(part.size_bytes, MAGIC_BYTES))), b"")
     compression = compression_of(start)
-    if compression not in _LAYER_TYPES:
+    if compression not in LAYER_TYPE_OF_COMPRESSION:
         raise UnsupportedCompressionError(diff_id, found=compression)
     digest = diff_id
     if compression:
@@ -214,4 +211,4 @@ def _layer(tar: PlainArchive, part: Part, diff_id: Digest) -> Descriptor:
         for chunk in tar.chunks(part):
             hasher.update(chunk)
         digest = hasher.digest()
-    return Descriptor(_LAYER_TYPES[compression], digest, part.size_bytes)
+    return Descriptor(LAYER_TYPE_OF_COMPRESSION[compression], digest, part.size_bytes)

@@ -39,6 +39,9 @@ OCI_LAYER_TYPE_OF = {
 }
 """Layer media types we accept, and the OCI type of each in our manifest; blobs stay as they are."""
 
+LAYER_TYPE_OF_COMPRESSION = {"": OCI_LAYER_TAR, "gzip": OCI_LAYER_GZIP, "zstd": OCI_LAYER_ZSTD}
+"""What a layer's media type is, by what builder.oci.decompress calls its compression."""
+
 
 @dataclass(frozen=True, slots=True)
 class Platform:

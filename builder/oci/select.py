@@ -203,6 +203,11 @@ def _is_attestation(entry: IndexEntry) -> bool:
     return entry.platform is not None and entry.platform.os == "unknown"
 
 
+def same_platform(one: Platform, other: Platform) -> bool:
+    """Whether two platforms are one; an absent variant means the processor's usual."""
+    return _normal(one) == _normal(other)
+
+
 def _normal(platform: Platform) -> Platform:
     """The platform with its variant stated: an absent one means the processor's usual."""
     variant = platform.variant or _DEFAULT_VARIANTS.get(platform.architecture, "")

@@ -165,7 +165,8 @@ class UnpinnedSourceError(ManifestError):
             Message(
                 place=place,
                 what="the image is not pinned",
-                expected="digest = the digest of an index or of one platform's manifest",
+                expected="digest = the digest of an index or of one platform's manifest, or the "
+                "image ID of an engine's own",
                 found="no digest",
                 remedy=f'inv pin all; or, if this is the image you want, add: digest = "{digest}"',
             )

@@ -16,6 +16,7 @@ from builder.edges.store import BlobStore
 from builder.oci.errors import DigestMismatchError, MissingBlobError, TruncatedBlobError
 from builder.oci.model import OCI_CONFIG, OCI_INDEX, OCI_LAYER_TAR, OCI_MANIFEST, Descriptor
 from tests.debian_registry import debian_registry
+from tests.fake_engine import containerd_store
 from tests.fake_registry import serving
 from tests.unit.oci.archives import Published, file, tar_of
 from tests.unit.oci.image_archives import layout_members, saved_members
@@ -91,6 +92,21 @@ def in_a_compressed_docker_archive(folder: Path) -> Iterator[Offered]:
     yield from _archived(folder, saved_members, gzip.compress)
 
 
+def in_a_fake_engine_of_containerds_store(folder: Path) -> Iterator[Offered]:
+    published = Published()
+    image = published.image(LAYER)
+    with containerd_store(folder.with_suffix(".sock"), published) as engine:
+        blobs = dict(published.source.blobs)
+        replace = replacing(blobs)
+
+        def replace_in_engine(digest: Digest, data: bytes | None) -> None:
+            replace(digest, data)
+            published.source.blobs = blobs
+            engine.members = layout_members(published)
+
+        yield Offered(engine.source(folder), image, replace_in_engine)
+
+
 def _archived(
     folder: Path,
     members_of: Callable[[Published], list[tuple[tarfile.TarInfo, bytes]]],
@@ -143,6 +159,7 @@ KINDS = (
     in_an_archive_of_a_layout,
     in_a_docker_archive,
     in_a_compressed_docker_archive,
+    in_a_fake_engine_of_containerds_store,
 )
 
 

@@ -30,7 +30,6 @@ from builder.oci.image_errors import (
     TargetLoopError,
     UnusableTimeError,
 )
-from builder.pipeline_errors import UnsupportedSourceError
 from builder.read.errors import UnpinnedSourceError
 from tests.project import BASE, BASE_CONFIG, DONOR, EPOCH, REGISTRY, SITE, VENV, Project
 from tests.unit.oci.archives import Published, directory, file, special, symlink, tar_of
@@ -244,20 +243,7 @@ def test_an_image_without_a_pin_is_offered_the_one_it_has(project: Project) -> N
     assert project.lock().written
 
 
-def test_a_kind_of_source_that_cannot_be_read_has_a_way_round(project: Project) -> None:
-    project.edit("oci:images/base", "docker:a/b:1")
-
-    with pytest.raises(UnsupportedSourceError) as caught:
-        project.lock()
-
-    (message,) = caught.value.messages
-    assert caught.value.exit_code == 2
-    assert message.place.endswith("image.base.source")
-    assert message.found == "docker:a/b:1"
-    assert message.remedy.startswith("docker save a/b:1 -o FILE, ")
-
-
-def test_the_way_round_leads_there(project: Project) -> None:
+def test_a_base_can_move_into_an_archive(project: Project) -> None:
     published = Published()
     published.image(tar_of(*BASE), config=BASE_CONFIG)
     (project.folder / "base.tar").write_bytes(tar_of(*saved_members(published)))
