@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.integration.sources.conftest import LabProject
 
 
-def skopeo_archive(kind: str, name: str, target: Path) -> None:
+def skopeo_archive(kind: str, name: str, target: Path, tag: str = "image:v1") -> None:
     """One of the lab's images in an archive by skopeo."""
     if shutil.which("skopeo") is None:
         pytest.skip("skopeo is not installed: apt-get install skopeo")
@@ -30,7 +30,7 @@ def skopeo_archive(kind: str, name: str, target: Path) -> None:
             *("skopeo", "--insecure-policy", "copy", "--quiet"),
             # a docker-archive has no manifest to keep; its layers are plain tars in any case
             *(["--preserve-digests"] if kind == "oci-archive" else []),
-            *(f"oci:{IMAGES / name}", f"{kind}:{target}:image:v1"),
+            *(f"oci:{IMAGES / name}", f"{kind}:{target}:{tag}"),
         ],
         check=True,
         capture_output=True,
