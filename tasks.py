@@ -398,13 +398,19 @@ def test(_ctx: Context, fast: bool = False, slow: bool = False, no_install: bool
     sys.exit(run_tests(ROOT, fast=fast, slow=slow))
 
 
-@task(help=_help("json", only="run the benchmarks whose name contains this"))
+@task(
+    help=_help(
+        "json",
+        only="run the benchmarks whose name contains this",
+        long="with images of 2 GB, which takes half an hour",
+    )
+)
 @_reported
-def bench(_ctx: Context, only: str = "", json: bool = False) -> None:
+def bench(_ctx: Context, only: str = "", long: bool = False, json: bool = False) -> None:
     """Measure the speed claims, each against its yardstick in the same run."""
     from tests.bench.run import run_benchmarks
 
-    report = run_benchmarks(ROOT, only=only, progress=_progress(json=json))
+    report = run_benchmarks(ROOT, only=only, long=long, progress=_progress(json=json))
     _say(report, as_json=json)
     sys.exit(0 if report.met else 1)
 

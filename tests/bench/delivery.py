@@ -39,6 +39,8 @@ SLOW_ROUNDS: Final = 3
 CHANGE_BYTES: Final = 16_000
 ALLOWED_BYTES: Final = 10_000
 ALLOWED_FACTOR: Final = 1.05
+FLAT_SMALL_MB: Final = 100
+FLAT_LONG_MB: Final = 2000
 WHAT: Final = f"a changed hybrid, as deploy brings it to a node that has the {LARGE_MB} MB base"
 
 
@@ -80,17 +82,45 @@ def measure(place: Workplace) -> Iterator[Result]:
             limit=Limit("ratio", 1),
             note="with the engine's API, ssh and TCP around the blobs",
         )
+        yield from _flat(place, registry, stack)
+
+
+def _flat(place: Workplace, registry: Registry, stack: ExitStack) -> Iterator[Result]:
+    """The same with a small and a large base, each of which the node has."""
+    large_mb = FLAT_LONG_MB if place.long else LARGE_MB
+    large = stack.enter_context(Ways(place, registry, name="large", base_mb=large_mb))
+    small = stack.enter_context(Ways(place, registry, name="small", base_mb=FLAT_SMALL_MB))
+    for way in (large, small):
+        way.deliver(0)  # so the node has its base
+    ours, theirs = alternate((large.deliver, small.deliver), ROUNDS)
+    yield Result(
+        name="delivery-flat",
+        what=f"a changed hybrid to a node that has the base of {large_mb} MB",
+        yardstick=f"the same with a base of {FLAT_SMALL_MB} MB",
+        unit="s",
+        ours=ours,
+        theirs=theirs,
+        limit=Limit("ratio", 1.3),
+        note="what travels and what is unpacked is the same, so the base's size must not show",
+    )
 
 
 class Ways:
     """The ways of an image to the last node; every call takes a new image. A context manager."""
 
-    def __init__(self, place: Workplace, registry: Registry) -> None:
+    def __init__(
+        self,
+        place: Workplace,
+        registry: Registry,
+        *,
+        name: str = "delivery",
+        base_mb: int = LARGE_MB,
+    ) -> None:
         self.sent_bytes: list[float] = []
         self.allowed_bytes: list[float] = []
         self._place = place
         self._registry = registry
-        self._cluster = place.cluster("delivery", base_mb=LARGE_MB)
+        self._cluster = place.cluster(name, base_mb=base_mb)
         self._manifest = read_manifest(self._cluster.file).manifest
         self._random = random.Random(0)  # noqa: S311 - a change of a file, no secret
         self._link = Path("/sys/class/net", place.lab.uplinks[0], "statistics/tx_bytes")
@@ -120,7 +150,7 @@ class Ways:
         built = self._changed()
         before_bytes = self._link_bytes()
         started = time.perf_counter()
-        self._fetch(self._last, built)
+        bring(self._last, built)
         elapsed_s = time.perf_counter() - started
         self.sent_bytes.append(self._link_bytes() - before_bytes)
         new_bytes = built.lock.outputs.new_bytes
@@ -145,19 +175,12 @@ class Ways:
 
         The engine is read on its own socket, so ssh is crossed once.
         """
-        image = self._fetch(self._first, self._changed())
+        image = bring(self._first, self._changed())
         socket = LabNode(self._place.lab, self._first_name).root / "run/docker.sock"
-        save = ["docker", "-H", f"unix://{socket}", "save", image.reference]
-        ssh = ("ssh", "-F", str(self._place.lab.ssh_config))
-        load = [*ssh, self._manifest.nodes[-1].ssh, "docker", "load", "--quiet"]
+        config, last = self._place.lab.ssh_config, self._manifest.nodes[-1].ssh
         started = time.perf_counter()
-        with subprocess.Popen(save, stdout=subprocess.PIPE) as saving:
-            loaded = subprocess.run(load, stdin=saving.stdout, capture_output=True, check=False)
-        elapsed_s = time.perf_counter() - started
-        for argv, status in ((save, saving.returncode), (load, loaded.returncode)):
-            if status:
-                raise MeasuredCommandError(argv, status, loaded.stderr.decode(errors="replace"))
-        return elapsed_s
+        save_and_load(config, last, f"unix://{socket}", image.reference)
+        return time.perf_counter() - started
 
     @property
     def _first_name(self) -> str:
@@ -168,11 +191,24 @@ class Ways:
         noise = self._random.randbytes(CHANGE_BYTES // 2).hex()
         return self._cluster.with_template(f"{{# {noise} #}}\n")
 
-    def _fetch(self, node: RemoteNode, built: Built) -> WantedImage:
-        image = wanted(self._manifest, built.lock, built.lock_digest).image
-        node.supplies = Supplies(supply_of(built), None)
-        node.perform(PullImage("", "", image, 0), Silent(), threading.Event())
-        return image
-
     def _link_bytes(self) -> int:
         return int(self._link.read_text())
+
+
+def bring(node: RemoteNode, built: Built) -> WantedImage:
+    """The image, once it is on a node the way that deploy brings it."""
+    image = wanted(built.loaded.manifest, built.lock, built.lock_digest).image
+    node.supplies = Supplies(supply_of(built), None)
+    node.perform(PullImage("", "", image, 0), Silent(), threading.Event())
+    return image
+
+
+def save_and_load(ssh_config: Path, node: str, engine: str, image: str) -> None:
+    """Copy an image from an engine to a node, through a pipe."""
+    save = ["docker", "-H", engine, "save", image]
+    load = ["ssh", "-F", str(ssh_config), node, "docker", "load", "--quiet"]
+    with subprocess.Popen(save, stdout=subprocess.PIPE) as saving:
+        loaded = subprocess.run(load, stdin=saving.stdout, capture_output=True, check=False)
+    for argv, status in ((save, saving.returncode), (load, loaded.returncode)):
+        if status:
+            raise MeasuredCommandError(argv, status, loaded.stderr.decode(errors="replace"))

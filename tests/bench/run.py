@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from builder.progress import Silent
-from tests.bench import building, delivery, lab_cycle, listing, memory, redeploy
+from tests.bench import building, delivery, first_delivery, lab_cycle, listing, memory, redeploy
 from tests.bench.errors import UnknownBenchmarkError
 from tests.bench.machine import load_average, this_machine
 from tests.bench.report import BenchReport
@@ -31,11 +31,16 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "lab": lab_cycle.measure,
     "redeploy": redeploy.measure,
     "delivery": delivery.measure,
+    "first": first_delivery.measure,
 }
 
 
-def run_benchmarks(root: Path, *, only: str = "", progress: Progress | None = None) -> BenchReport:
+def run_benchmarks(
+    root: Path, *, only: str = "", long: bool = False, progress: Progress | None = None
+) -> BenchReport:
     """The results of the benchmarks whose name contains `only`; `root` is the repository.
+
+    With `long` images have the sizes that claims are made for, and not such as take minutes.
 
     Whatever they start is ended, and whatever they make is removed. UnknownBenchmarkError when none
     has such a name; other errors tell why one could not be measured.
@@ -46,7 +51,7 @@ def run_benchmarks(root: Path, *, only: str = "", progress: Progress | None = No
     told = progress or Silent()
     load_before = load_average()
     results: list[Result] = []
-    with Workplace(root, told) as place:
+    with Workplace(root, told, long=long) as place:
         for name, measure in chosen.items():
             told.stage(f"measure {name}")
             for result in measure(place):

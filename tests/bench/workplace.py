@@ -63,9 +63,10 @@ class Cluster:
 class Workplace:
     """A context manager; whatever it made is gone afterwards. BenchBusyError if one is in use."""
 
-    def __init__(self, root: Path, progress: Progress) -> None:
+    def __init__(self, root: Path, progress: Progress, *, long: bool = False) -> None:
         self.root = root
         self.progress = progress
+        self.long = long
         self.lab = LabSpec(root, "bench", ".sparklock/bench-lab", subnets=(70, 71))
         self.other_lab = LabSpec(root, "bench2", ".sparklock/bench-lab-2", subnets=(72, 73))
         self.folder = root / ".sparklock" / "bench"
