@@ -147,10 +147,8 @@ class DaemonSource:
     def _hand_over(self, listing: LayerListing, keep: Callable[[str], bool], blobs: Blobs) -> bool:
         """Whether the bytes of all wanted files of a layer are in `blobs`, once they are put there.
 
-        A hard link to a file that was not kept is for reading again, too.
+        A hard link to a file that was not kept has none.
         """
-        if listing.unkept:
-            return False
         for entry in listing.entries:
             if entry.kind is not Kind.FILE or not keep(entry.path):
                 continue

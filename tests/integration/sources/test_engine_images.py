@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from builder import pipeline
-from builder.digest import digest_bytes
+from builder.digest import canonical_json, digest_bytes
 from builder.edges.archive import ArchiveSource
 from builder.edges.daemon import DaemonSource
 from builder.edges.daemon_api import EngineSocket, engine_behind
@@ -20,6 +20,7 @@ from builder.edges.daemon_errors import EngineImageMissingError
 from builder.edges.files import read_manifest
 from builder.edges.store import BlobStore
 from builder.oci.dual import DualArchive
+from builder.oci.layout import CONTAINERD_NAME, INDEX
 from builder.oci.model import DOCKER_LAYER_GZIP, Platform
 from builder.oci.select import select_manifest
 from builder.progress import Silent
@@ -48,6 +49,7 @@ from tests.integration.sources.conftest import IMAGES, lab_image
 from tests.integration.sources.test_archives import skopeo_archive
 from tests.integration.verify.conftest import locked_pair
 from tests.unit.oci.archives import Published, config_document, file, tar_of
+from tests.unit.oci.image_archives import layout_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -260,12 +262,39 @@ def test_containerds_store_keeps_compressed_layers_and_a_graph_driver_gives_plai
     assert graph.config == containerd.config
 
 
+def test_an_index_of_which_only_our_platform_was_pulled_is_read(
+    mixed_lab: LabState, tmp_path: Path
+) -> None:
+    """As an engine with containerd's store has every image of several platforms."""
+    published = Published()
+    ours = published.image(LAYER)
+    other = published.image(tar_of(file("other")), architecture="arm64")
+    index = published.index(
+        (ours.manifest.descriptor, "linux/amd64"), (other.manifest.descriptor, "linux/arm64")
+    )
+    absent = {other.manifest.descriptor.digest, other.config.digest, other.layers[0].diff_id}
+    for digest in absent:
+        del published.source.blobs[digest]
+    name = "contract/index:v1"
+    named = index.as_json() | {"annotations": {CONTAINERD_NAME: f"docker.io/{name}"}}
+    *members, _, marker = layout_members(published)
+    top = file(INDEX, canonical_json({"schemaVersion": 2, "manifests": [named]}))
+    (tmp_path / "index.tar").write_bytes(tar_of(*members, top, marker))
+    with loaded(mixed_lab.spec, CONTAINERD, tmp_path / "index.tar", name):
+        way = partial(opened, mixed_lab.spec, CONTAINERD)
+        store = BlobStore(tmp_path / "store")
+        source = DaemonSource(name, index.digest, way, store, Silent(), asked="test")
+        assert source.image_id() == index.digest
+        found = select_manifest(source, None, AMD64)
+        assert (found.index_digest, found.image) == (index.digest, ours)
+
+
 @BOTH
 def test_an_engine_that_dies_while_it_saves_is_told_and_the_next_lock_begins_anew(
     mixed_lab: LabState, project: LabProject, tmp_path: Path, node: str
 ) -> None:
     published = Published()
-    published.image(tar_of(file("a", random.Random(1).randbytes(40_000_000))))  # noqa: S311
+    published.image(tar_of(file("a", random.Random(1).randbytes(12_000_000))))  # noqa: S311
     in_lab(project, mixed_lab.spec)
     manifest = read_manifest(project.file)
     engine = LabNode(mixed_lab.spec, node)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,12 @@ from builder.edges.daemon_errors import (
     EngineSaveError,
 )
 from builder.edges.store import BlobStore
-from builder.oci.errors import MalformedLayerError, MissingBlobError
+from builder.oci.errors import (
+    DiffIdMismatchError,
+    MalformedLayerError,
+    MissingBlobError,
+    SizeMismatchError,
+)
 from builder.oci.image_errors import ConfigPlatformError
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
@@ -30,7 +36,15 @@ from builder.progress import Silent
 from deploy.node_errors import EngineStoppedError
 from tests.fake_engine import ASKED, NAME, containerd_store, graph_driver
 from tests.fakes import MemoryBlobs
-from tests.unit.oci.archives import Published, directory, file, hard_link, symlink, tar_of
+from tests.unit.oci.archives import (
+    Published,
+    config_document,
+    directory,
+    file,
+    hard_link,
+    symlink,
+    tar_of,
+)
 from tests.unit.oci.image_archives import layout_members, saved_members
 
 if TYPE_CHECKING:
@@ -302,6 +316,36 @@ def test_a_layer_that_is_no_archive_is_named_by_its_own_digest(tmp_path: Path) -
         with pytest.raises(MalformedLayerError) as caught:
             engine.source(tmp_path / "store").roots()
         assert caught.value.digest == digest_bytes(broken)
+
+
+def test_layers_in_another_order_than_the_config_lists_are_refused(
+    tmp_path: Path, published: Published
+) -> None:
+    with graph_driver(tmp_path / "engine.sock", published) as engine:
+        engine.members = saved_members(published, layers=[UPPER, LOWER])
+        with pytest.raises(DiffIdMismatchError) as caught:
+            engine.source(tmp_path / "store").roots()
+        assert (caught.value.expected, caught.value.found) == (
+            digest_bytes(LOWER),
+            digest_bytes(UPPER),
+        )
+
+
+@pytest.mark.parametrize(
+    ("size_change", "error"), [(0, DiffIdMismatchError), (1, SizeMismatchError)]
+)
+def test_a_manifest_that_is_not_of_its_layers_is_refused(
+    tmp_path: Path, size_change: int, error: type[Exception]
+) -> None:
+    published = Published()
+    stored = published.add_layer(LOWER)
+    named = replace(stored, size_bytes=stored.size_bytes + size_change)
+    diff_id = stored.digest if size_change else ABSENT
+    published.source.tops = [published.manifest(config_document(diff_id), named)]
+    with containerd_store(tmp_path / "engine.sock", published) as engine:
+        source = engine.source(tmp_path / "store")
+        with pytest.raises(error):
+            tree_of(source)
 
 
 def test_the_same_layer_twice_is_a_link_in_the_archive(tmp_path: Path) -> None:
