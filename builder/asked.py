@@ -46,9 +46,9 @@ def as_asked(lock: Lock, wanted: Wanted) -> Lock:
         update={
             "platform": section.platform,
             "epoch": lock.image.epoch if section.epoch is None else section.epoch,
-            "base": _as_pinned(lock.image.base, section.base),
+            "base": as_pinned(lock.image.base, section.base),
             "donors": tuple(
-                _as_pinned(donor, section.donors[donor.name])
+                as_pinned(donor, section.donors[donor.name])
                 for donor in lock.image.donors
                 if donor.name in section.donors
             ),
@@ -66,7 +66,7 @@ def as_asked(lock: Lock, wanted: Wanted) -> Lock:
     )
 
 
-def _as_pinned(found: L, source: Source) -> L:
+def as_pinned(found: L, source: Source) -> L:
     """A locked image under the pin of the manifest: an index's, a manifest's, an engine's ID."""
     digests = [found.index_digest, found.manifest_digest]
     if source.of_engine:

@@ -28,6 +28,7 @@ from builder.oci.assemble import epoch_of
 from builder.oci.model import Platform
 from builder.oci.placement import parent_dirs, resolve_destination, stale_pyc
 from builder.plugins import place_plugins
+from builder.reuse import kept_picks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from builder.asked import Wanted
     from builder.digest import Digest
     from builder.edits import Step
-    from builder.manifest import Source
+    from builder.manifest import Graft, Source
     from builder.oci.select import Selected
     from builder.oci.tar import TarEntry
     from builder.oci.tree import ImageTree
@@ -54,19 +55,27 @@ class Hybrid:
     """What a manifest makes of a base and its donors, once they were read."""
 
     def __init__(
-        self, wanted: Wanted, base: ReadImage, donors: Mapping[str, ReadImage], blobs: Blobs
+        self,
+        wanted: Wanted,
+        base: ReadImage,
+        donors: Mapping[str, ReadImage],
+        blobs: Blobs,
+        kept: LockedImage | None = None,
     ) -> None:
+        """`kept` stands in for the donors, which then are none: the image of an earlier lock."""
         self._wanted = wanted
         self._section = wanted.manifest.image
         self._base = base
         self._donors = donors
         self._blobs = blobs
+        self._kept = kept
 
     def locked(self) -> LockedImage:
         """The image part of the lock, whose image closes.
 
         Raises ClosureError with everything that would fail in a container, PickError, TableError,
-        MissingModuleError, and what find_package and resolve_destination raise.
+        MissingModuleError, and what find_package and resolve_destination raise;
+        NotKeptError when the donors have to be read after all.
         """
         config = self._base.selected.image.config
         place = self._wanted.place("image.base")
@@ -91,10 +100,7 @@ class Hybrid:
             platform=self._section.platform,
             epoch=epoch,
             base=_locked_base(self._section.base, self._base.selected, dirs),
-            donors=tuple(
-                _locked_donor(name, self._section.donors[name], read.selected)
-                for name, read in sorted(self._donors.items())
-            ),
+            donors=self._locked_donors(),
             picks=tuple(_locked_pick(item) for item in picks),
             patches=patches,
             tables=tables,
@@ -110,7 +116,20 @@ class Hybrid:
     def _root(self, package: str) -> PackageRoot:
         return find_package(self._base.tree, package, image="base")
 
+    def _locked_donors(self) -> tuple[LockedDonor, ...]:
+        if self._kept is not None:
+            return self._kept.donors
+        return tuple(
+            _locked_donor(name, self._section.donors[name], read.selected)
+            for name, read in sorted(self._donors.items())
+        )
+
+    def _target(self, graft: Graft, file: str) -> str:
+        return resolve_destination(self._base.tree, self._root(graft.package).file(file))
+
     def _picks(self) -> tuple[Pick, ...]:
+        if self._kept is not None:
+            return kept_picks(self._section.grafts, self._kept, self._target)
         found: list[Pick] = []
         for index, graft in enumerate(self._section.grafts):
             donor = self._donors[graft.donor].tree

@@ -199,18 +199,26 @@ def store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
             raise OwnFileChangedError(str(path)) from error
 
 
-def resolved(loaded: LoadedManifest, progress: Progress, reach: Reach | None = None) -> Lock:
-    """The lock of a manifest, which is written nowhere; raises what resolving raises."""
+def resolved(
+    loaded: LoadedManifest,
+    progress: Progress,
+    reach: Reach | None = None,
+    before: Lock | None = None,
+) -> Lock:
+    """The lock of a manifest, which is written nowhere; raises what resolving raises.
+
+    `before` is a lock whose donors need not be read again, if they are the same.
+    """
     store = store_of(loaded)
     store_own_files(loaded, store)
     sources = FolderSources(loaded, store, reach, progress)
-    return resolve(wanted_of(loaded), sources, store, progress)
+    return resolve(wanted_of(loaded), sources, store, progress, before)
 
 
 def _locked_anew(loaded: LoadedManifest, progress: Progress, reach: Reach | None) -> LockReport:
     """The manifest resolved, and its lock on disk; a lock that cannot be read is replaced."""
     old = _old_lock(loaded)
-    new = resolved(loaded, progress, reach)
+    new = resolved(loaded, progress, reach, old)
     if old is None:
         write_lock(loaded.lock_path, new)
         return LockReport(loaded=loaded, lock=new, new=True, changes=())

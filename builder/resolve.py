@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from builder.asked import locked_model, locked_nodes
 from builder.assembly import assemble_locked, inputs_digest
 from builder.editing import patched_paths, read_diffs
+from builder.errors import BuildError
+from builder.graft.errors import ClosureError
 from builder.graft.packages import VLLM, keep_for
 from builder.hybrid import Hybrid, ReadImage
 from builder.lock import FORMATS, Lock, OutputLayer, Outputs
@@ -15,18 +17,23 @@ from builder.oci.model import Platform
 from builder.oci.select import select_manifest
 from builder.oci.whiteout import read_tree
 from builder.read.errors import UnpinnedSourceError
+from builder.reuse import NotKeptError, is_same_graft, reusable
 from builder.sources import EngineImage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from builder.asked import Wanted
+    from builder.lock import LockedImage
     from builder.manifest import ClusterManifest, Source
     from builder.oci.assemble import AssembledImage
     from builder.oci.model import Image, Layer
     from builder.oci.select import Selected
     from builder.progress import Progress
     from builder.sources import Blobs, ImageSource
+
+
+_RESOLVE: Final = "resolve files and tables, check that the image closes"
 
 
 class Sources(Protocol):
@@ -36,23 +43,20 @@ class Sources(Protocol):
         """The source; `place` is where the manifest names it, for errors."""
 
 
-def resolve(wanted: Wanted, sources: Sources, blobs: Blobs, progress: Progress) -> Lock:
+def resolve(
+    wanted: Wanted, sources: Sources, blobs: Blobs, progress: Progress, before: Lock | None = None
+) -> Lock:
     """The lock of a manifest: every input by digest, and the image that they make.
 
     Reads base and donors whole, once. Keeps in the store what building needs later: the base's
-    manifest and config, picked files, and modules before their edit.
+    manifest and config, picked files, and modules before their edit. The donors are not even asked
+    when `before`, the lock there was, has the same base, donors and edits, and `blobs` their files.
 
     Raises BuildError of many kinds: a source that lacks or breaks what was pinned, a graft or
     table that does not fit, and ClosureError with everything that would fail in a container.
     """
     manifest = wanted.manifest
-    keep = kept_files(manifest, patched_paths(read_diffs(wanted, blobs)))
-    chosen = _choose(wanted, sources)
-    base, *donors = (_read(item, keep, blobs, progress) for item in chosen)
-    _keep_documents(base.selected.image, blobs)
-    progress.stage("resolve files and tables, check that the image closes")
-    names = sorted(manifest.image.donors)
-    image = Hybrid(wanted, base, dict(zip(names, donors, strict=True)), blobs).locked()
+    image = _image(wanted, sources, blobs, progress, before)
     inputs = inputs_digest(image, FORMATS)
     assembled = assemble_locked(image, inputs, blobs)
     for note in assembled.notes:
@@ -67,6 +71,44 @@ def resolve(wanted: Wanted, sources: Sources, blobs: Blobs, progress: Progress) 
         inputs_digest=inputs,
         outputs=outputs_of(assembled),
     )
+
+
+def _image(
+    wanted: Wanted, sources: Sources, blobs: Blobs, progress: Progress, before: Lock | None
+) -> LockedImage:
+    """The image part of the lock, with or without its donors."""
+    manifest = wanted.manifest
+    kept = reusable(manifest.image, before, blobs)
+    keep = kept_files(manifest, patched_paths(read_diffs(wanted, blobs)))
+    first, *others = _choose(wanted, sources, donors=kept is None)
+    base = _read(first, keep, blobs, progress)
+    _keep_documents(base.selected.image, blobs)
+    image, told = (None, None) if kept is None else _as_kept(wanted, base, blobs, progress, kept)
+    if image is not None:
+        progress.note(f"not read again, since nothing of them moved: {', '.join(_donors(wanted))}")
+        return image
+    try:
+        others = others or _choose(wanted, sources)[1:]
+        read = [_read(item, keep, blobs, progress) for item in others]
+    except BuildError as error:
+        raise told or error from error  # without the donors, no remedy names a file of theirs
+    progress.stage(_RESOLVE)
+    donors = dict(zip(sorted(manifest.image.donors), read, strict=True))
+    return Hybrid(wanted, base, donors, blobs).locked()
+
+
+def _as_kept(
+    wanted: Wanted, base: ReadImage, blobs: Blobs, progress: Progress, kept: LockedImage
+) -> tuple[LockedImage | None, ClosureError | None]:
+    """The image without its donors, if all that they count for is as before; or why it is open."""
+    progress.stage(_RESOLVE)
+    try:
+        image = Hybrid(wanted, base, {}, blobs, kept).locked()
+    except NotKeptError:
+        return None, None
+    except ClosureError as error:
+        return None, error
+    return (image if is_same_graft(image, kept) else None), None
 
 
 def outputs_of(assembled: AssembledImage) -> Outputs:
@@ -99,12 +141,17 @@ class _Chosen:
     selected: Selected
 
 
-def _choose(wanted: Wanted, sources: Sources) -> list[_Chosen]:
+def _donors(wanted: Wanted) -> dict[str, Source]:
+    donors = wanted.manifest.image.donors
+    return {f"donors.{name}": source for name, source in sorted(donors.items())}
+
+
+def _choose(wanted: Wanted, sources: Sources, *, donors: bool = True) -> list[_Chosen]:
     """The base, then the donors by name; all pins are looked at before any layer is read."""
     section = wanted.manifest.image
-    donors = {f"donors.{name}": source for name, source in sorted(section.donors.items())}
+    wanted_ones = {"base": section.base, **(_donors(wanted) if donors else {})}
     found, unpinned = [], []
-    for name, source in {"base": section.base, **donors}.items():
+    for name, source in wanted_ones.items():
         opened = sources.open(source, place=wanted.place(f"image.{name}.source"))
         pin = source.digest
         if isinstance(opened, EngineImage):

@@ -1,0 +1,90 @@
+"""Donors that need not be read again: their files are at hand, and nothing else moved either."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from builder.asked import as_pinned
+from builder.errors import BuildError
+from builder.graft.pick import Pick
+from builder.lock import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from builder.digest import Digest
+    from builder.lock import Lock, LockedImage, LockedPick
+    from builder.manifest import Graft, ImageSection
+    from builder.sources import Blobs
+
+
+class NotKeptError(Exception):
+    """A file is asked for that the lock does not have: the donors have to be read."""
+
+
+def reusable(section: ImageSection, before: Lock | None, blobs: Blobs) -> LockedImage | None:
+    """The image of a lock of the same base and donors, whose picks are in the store; else None."""
+    if before is None or before.formats != FORMATS or not section.donors:
+        return None
+    image = before.image
+    names = {donor.name for donor in image.donors}
+    if image.platform != section.platform or names != section.donors.keys():
+        return None
+    same = as_pinned(image.base, section.base) == image.base and all(
+        as_pinned(donor, section.donors[donor.name]) == donor for donor in image.donors
+    )
+    return image if same and all(_is_at_hand(pick.digest, blobs) for pick in image.picks) else None
+
+
+def kept_picks(
+    grafts: tuple[Graft, ...], image: LockedImage, target_of: Callable[[Graft, str], str]
+) -> tuple[Pick, ...]:
+    """The picks of grafts as a lock has them; NotKeptError if it lacks one, or has one more.
+
+    `target_of` gives the tree path where a graft's file goes.
+    """
+    known = {(pick.donor, pick.target): pick for pick in image.picks}
+    found = []
+    for graft in grafts:
+        for file in graft.files:
+            target = target_of(graft, file)
+            record = known.pop((graft.donor, f"/{target}"), None)
+            if record is None or not record.source.endswith(f"/{file}"):
+                raise NotKeptError
+            found.append(_pick(record, graft, target))
+    if known:
+        raise NotKeptError
+    return tuple(sorted(found, key=lambda item: item.target))
+
+
+def is_same_graft(image: LockedImage, before: LockedImage) -> bool:
+    """Whether two images differ at most in what has nothing to do with donors.
+
+    What the donors have counts for the verdict on everything that is grafted, edited or added; it
+    stands as long as all of that is the same.
+    """
+    free = ("epoch", "changes", "entrypoint", "workdir", "vllm_version")
+    update: dict[str, object] = {name: getattr(before, name) for name in free}
+    update["base"] = image.base.model_copy(update={"dirs": before.base.dirs})
+    return image.model_copy(update=update) == before
+
+
+def _is_at_hand(digest: Digest, blobs: Blobs) -> bool:
+    try:
+        blobs.read(digest)
+    except BuildError:
+        return False
+    return True
+
+
+def _pick(record: LockedPick, graft: Graft, target: str) -> Pick:
+    return Pick(
+        donor=record.donor,
+        package=graft.package,
+        source=record.source.lstrip("/"),
+        target=target,
+        layer=record.layer,
+        size_bytes=record.size_bytes,
+        mode=int(record.mode, 8),
+        content=record.digest,
+    )
