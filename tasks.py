@@ -116,6 +116,7 @@ def _progress(*, json: bool = False, quiet: bool = False) -> Progress:
         "file", "json", "quiet",
         check="compare only: no network, nothing written",
         update="move this input alone, base or donors.NAME, to what its source has now",
+        vendor="keep all that a build needs, beside the base's layers, in this folder from now on",
     )
 )  # fmt: skip
 @_reported
@@ -124,6 +125,7 @@ def lock(
     file: str = FILE,
     check: bool = False,
     update: str = "",
+    vendor: str = "",
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -133,7 +135,7 @@ def lock(
     from deploy.edges.reach import engine_of_node
 
     path = Path(file)
-    only_one({"--check": check, "--update": update})
+    only_one({"--check": check, "--update": update, "--vendor": vendor})
     progress = _progress(json=json, quiet=quiet)
     if check:
         _say(pipeline.check_lock(path), as_json=json)
@@ -141,6 +143,10 @@ def lock(
         from builder import updating
 
         _say(updating.update(path, update, progress, reach=engine_of_node), as_json=json)
+    elif vendor:
+        from builder import vendoring
+
+        _say(vendoring.vendor(path, vendor, progress, reach=engine_of_node), as_json=json)
     else:
         _say(pipeline.lock(path, progress, reach=engine_of_node), as_json=json)
 

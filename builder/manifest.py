@@ -256,6 +256,12 @@ class ImageSection(Section):
         default=(), alias="file", description="files of the repository put into the image"
     )
     config: ConfigChanges = ConfigChanges()
+    vendor: RelativePath | None = Field(
+        default=None,
+        exclude=True,  # where bytes are kept decides nothing of what runs: no digest is of it
+        description="the folder, relative to the manifest's, that keeps all that a build needs "
+        "beside the base's layers; `inv lock --vendor DIR` writes it",
+    )
 
     @model_serializer(mode="wrap")
     def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:

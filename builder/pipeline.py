@@ -13,6 +13,7 @@ from builder.edges.folder import FolderSources
 from builder.edges.inputs import Inputs
 from builder.edges.output import output_at, write_output
 from builder.edges.store import BlobStore
+from builder.edges.vendor import Vendored, vendor_folder
 from builder.errors import LockError
 from builder.labels import image_reference
 from builder.lock import all_digests, own_sources
@@ -30,6 +31,7 @@ from builder.remade import keep, relabelled, remade
 from builder.reports import Built, LockReport
 from builder.resolve import resolve
 from builder.schema import FILE_NAME, schema_text
+from builder.vendor import vendored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +62,7 @@ def lock(file: Path, progress: Progress, *, reach: Reach | None = None) -> LockR
     LockVersionError for the lock of a newer sparklock; the lock is then left as it was.
     """
     loaded = read_manifest(file)
-    return _locked_anew(loaded, progress, reach)
+    return locked_anew(loaded, progress, reach)
 
 
 def check_lock(file: Path) -> LockReport:
@@ -68,12 +70,18 @@ def check_lock(file: Path) -> LockReport:
 
     Reads no source: when the store lacks an input, the report says so. Raises StaleLockError when
     the lock does not belong to the manifest and its files, OutputsDifferError when its inputs make
-    another image, or what reading the lock raises.
+    another image, VendoredDifferError when they are kept in the repository and differ there, or
+    what reading the lock raises.
     """
     loaded = read_manifest(file)
     report = current(loaded)
     found = report.lock
-    inputs = Inputs(store_of(loaded), loaded.folder, own_sources(found.image))
+    files, folder = list(own_sources(found.image)), vendor_folder(loaded)
+    if folder:
+        kept = vendored(found)
+        folder.require(kept)
+        files += [(f"{loaded.manifest.image.vendor}/{path}", one) for path, one in kept.items()]
+    inputs = Inputs(store_of(loaded), loaded.folder, files)
     needed = all_digests(found)
     lacking = sum(not inputs.is_sound(digest) for digest in needed)
     if lacking:
@@ -108,7 +116,7 @@ def build(  # noqa: PLR0913 - the task's options, each by name
     except LockError:
         if locked:
             raise
-        report = _locked_anew(loaded, progress, reach)
+        report = locked_anew(loaded, progress, reach)
     wanted, store = report.lock, store_of(loaded)
     _refill(loaded, wanted, store, progress, reach)
     progress.stage("assemble and compare with the lock")
@@ -215,17 +223,32 @@ def resolved(
     return resolve(wanted_of(loaded), sources, store, progress, before)
 
 
-def _locked_anew(loaded: LoadedManifest, progress: Progress, reach: Reach | None) -> LockReport:
+def locked_anew(
+    loaded: LoadedManifest, progress: Progress, reach: Reach | None = None
+) -> LockReport:
     """The manifest resolved, and its lock on disk; a lock that cannot be read is replaced."""
     old = _old_lock(loaded)
+    folder, store = vendor_folder(loaded), store_of(loaded)
+    if folder and old:
+        folder.offer(vendored(old), store)
     new = resolved(loaded, progress, reach, old)
+    kept = keep_vendored(loaded, new)
     if old is None:
         write_lock(loaded.lock_path, new)
-        return LockReport(loaded=loaded, lock=new, new=True, changes=())
+        return LockReport(loaded=loaded, lock=new, new=True, changes=(), vendored=kept)
     changes = lock_differences(old, new)
     if changes:
         write_lock(loaded.lock_path, new)
-    return LockReport(loaded=loaded, lock=new, new=False, changes=changes)
+    return LockReport(loaded=loaded, lock=new, new=False, changes=changes, vendored=kept)
+
+
+def keep_vendored(loaded: LoadedManifest, lock: Lock) -> Vendored | None:
+    """What it took to have in the manifest's vendor folder what the lock needs; None without one.
+
+    The store has it all. Raises NotOurFileError and VendorNotWritableError.
+    """
+    folder = vendor_folder(loaded)
+    return folder.sync(vendored(lock), store_of(loaded)) if folder else None
 
 
 def _old_lock(loaded: LoadedManifest) -> Lock | None:
@@ -252,6 +275,10 @@ def _refill(
     """
     store_own_files(loaded, store)
     if all(store.is_sound(digest) for digest in all_digests(lock)):
+        return
+    folder = vendor_folder(loaded)
+    if folder:
+        folder.restock(vendored(lock), store)
         return
     progress.note("the store lacks inputs of the lock: reading the sources again")
     _require_same(loaded, lock, resolved(loaded, progress, reach))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from builder.edges.output import Output
     from builder.edges.registry.push import Pushed
     from builder.edges.store import BlobStore
+    from builder.edges.vendor import Vendored
     from builder.lock import Lock
     from builder.oci.model import Descriptor, Image
     from builder.read.loaded import LoadedManifest
@@ -29,6 +30,7 @@ class LockReport:
 
     `new` means that there was none that could be read. `lacking` is for a check alone: how many
     inputs of the image the store lacks, and of how many; then the image itself was not compared.
+    `vendored` is what became of the files that the repository keeps, if it does.
     """
 
     loaded: LoadedManifest
@@ -36,6 +38,7 @@ class LockReport:
     new: bool
     changes: tuple[Difference, ...]
     lacking: tuple[int, int] | None = None
+    vendored: Vendored | None = None
 
     @property
     def path(self) -> Path:
@@ -56,10 +59,13 @@ class LockReport:
         """The outcome as lines of plain text."""
         if not self.written:
             head = f"{self.path} is current: image {self.lock.outputs.manifest_digest}"
-            return "\n".join([head, *self._unchecked()])
+            return "\n".join([head, *self._unchecked(), *self._vendored()])
         head = f"{self.path} written: image {self.lock.outputs.manifest_digest}"
         lines = [f"  {change.text()}" for change in self.changes]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *lines, *self._vendored()])
+
+    def _vendored(self) -> list[str]:
+        return self.vendored.lines() if self.vendored else []
 
     def _unchecked(self) -> list[str]:
         if self.lacking is None:
@@ -77,6 +83,7 @@ class LockReport:
             "manifest_digest": self.lock.outputs.manifest_digest,
             "config_digest": self.lock.outputs.config_digest,
             "changes": [change.as_json() for change in self.changes],
+            "vendored": self.vendored.as_json() if self.vendored else None,
         }
 
 

@@ -1,4 +1,4 @@
-"""The inputs of a lock where they lie: the store, and our own files beside the manifest."""
+"""The inputs of a lock where they lie: in the store, or in files beside the manifest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Inputs:
     """A builder.sources.Blobs that only reads, so that checking a lock leaves no trace.
 
-    Our own files come from beside the manifest: the store need not have them.
+    What `files` name in the folder, such as our own files, the store need not have.
     """
 
     def __init__(self, store: BlobStore, folder: Path, files: Iterable[tuple[str, Digest]]) -> None:
