@@ -39,7 +39,10 @@ class ImageSource(Protocol):
         """
 
     def open_blob(self, descriptor: Descriptor) -> AbstractContextManager[Iterator[bytes]]:
-        """The stored bytes of a blob in chunks of at most 1 MiB, not yet checked by anyone."""
+        """The stored bytes of a blob in chunks of at most 1 MiB, not yet checked by anyone.
+
+        Called from several threads at once, as `put` of a store is.
+        """
 
 
 @runtime_checkable
@@ -55,7 +58,7 @@ class EngineImage(Protocol):
     def listings(
         self, layers: Iterable[Layer], *, keep: Callable[[str], bool], blobs: Blobs
     ) -> Iterator[LayerListing]:
-        """What builder.oci.layers.read_layer_of gives of each layer, in the order asked for."""
+        """What builder.oci.layers.read_layers gives of each layer, in the order asked for."""
 
 
 class Blobs(Protocol):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from builder.oci import untar
 from builder.oci.errors import LayerError, MalformedLayerError, UnsafePathError
 from builder.oci.limits import MAX_ENTRIES, MAX_PATH_BYTES, PathTooLongError, TooManyEntriesError
+from builder.oci.parallel import in_parallel
 from builder.oci.stream import drain, plain_tar
 from builder.oci.tar import OPAQUE_NAME, WHITEOUT_PREFIX
 from builder.oci.tree import HEAD_BYTES, Entry, Kind
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest
     from builder.oci.model import Layer
+    from builder.oci.parallel import Wanted
     from builder.oci.untar import Member, TarStream
     from builder.sources import Blobs, ImageSource
+
+    Keep: TypeAlias = Callable[[str], bool]
+    """Whether to keep the content of the file at a tree path."""
 
 _AUFS_PREFIX = ".wh..wh."
 _KINDS = {
@@ -45,7 +50,7 @@ class LayerListing:
     `entries` are in archive order, one per path (of duplicates the last), hard links inside the
     layer already as the files they name. `whiteouts` are the hidden paths, `opaques` the
     directories whose lower children are hidden. `unkept` are paths of files whose bytes a kept hard
-    link needs and which were not kept: read again with these too (read_layer_of does). `taken`
+    link needs and which were not kept: read again with these too (read_layers does). `taken`
     counts the archive's members.
     """
 
@@ -62,7 +67,7 @@ def read_layer(
     chunks: Iterable[bytes],
     layer: Layer,
     *,
-    keep: Callable[[str], bool],
+    keep: Keep,
     blobs: Blobs,
     place: str = "layer",
 ) -> LayerListing:
@@ -79,9 +84,7 @@ def read_layer(
         return list_layer(plain, layer, keep=keep, blobs=blobs)
 
 
-def list_layer(
-    plain: Iterator[bytes], layer: Layer, *, keep: Callable[[str], bool], blobs: Blobs
-) -> LayerListing:
+def list_layer(plain: Iterator[bytes], layer: Layer, *, keep: Keep, blobs: Blobs) -> LayerListing:
     """As read_layer, of uncompressed bytes that the caller checks; they are read to their end.
 
     That is also so before any error about what they hold.
@@ -101,30 +104,43 @@ def list_layer(
     return listing.done()
 
 
-def read_layer_of(
-    source: ImageSource, layer: Layer, *, keep: Callable[[str], bool], blobs: Blobs
-) -> LayerListing:
-    """As read_layer, with the bytes from a source; reads twice when a kept hard link needs it."""
-    listing = _read_once(source, layer, keep=keep, blobs=blobs)
-    if not listing.unkept:
-        return listing
-    also = listing.unkept
-    return _read_once(source, layer, keep=lambda path: path in also or keep(path), blobs=blobs)
+def read_layers(
+    source: ImageSource,
+    wanted: Iterable[tuple[Layer, Keep]],
+    blobs: Blobs,
+    seen: Callable[[Layer], None] = lambda _layer: None,
+) -> Iterator[LayerListing]:
+    """As read_layer, of each layer with what to keep of it, the bytes from a source.
+
+    Several are read at once, at most some ahead of who takes the listings; `seen` is called before each, in their order, from any thread. One
+    is read twice when a kept hard link needs it. Of several errors the first layer's is raised.
+    """
+
+    def read(item: tuple[Layer, Keep], still: Wanted) -> LayerListing:
+        layer, keep = item
+        listing = _read_once(source, layer, keep, blobs, still)
+        if not listing.unkept:
+            return listing
+        also = listing.unkept
+        return _read_once(source, layer, lambda path: path in also or keep(path), blobs, still)
+
+    return in_parallel(list(wanted), read, begun=lambda item: seen(item[0]))
 
 
 def _read_once(
-    source: ImageSource, layer: Layer, *, keep: Callable[[str], bool], blobs: Blobs
+    source: ImageSource, layer: Layer, keep: Keep, blobs: Blobs, still: Wanted
 ) -> LayerListing:
-    with source.open_blob(layer.descriptor) as chunks:
-        return read_layer(chunks, layer, keep=keep, blobs=blobs, place=source.place)
+    with (
+        source.open_blob(layer.descriptor) as chunks,
+        closing(plain_tar(chunks, layer, place=source.place)) as plain,
+    ):
+        return list_layer(still.chunks(plain), layer, keep=keep, blobs=blobs)
 
 
 class _Listing:
     """A LayerListing in the making."""
 
-    def __init__(
-        self, layer: Layer, stream: TarStream, keep: Callable[[str], bool], blobs: Blobs
-    ) -> None:
+    def __init__(self, layer: Layer, stream: TarStream, keep: Keep, blobs: Blobs) -> None:
         self._layer = layer
         self._digest = layer.descriptor.digest
         self._stream = stream

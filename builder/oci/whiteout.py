@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from builder.oci.errors import DanglingHardLinkError
-from builder.oci.layers import read_layer_of
+from builder.oci.layers import read_layers
 from builder.oci.limits import MAX_ENTRIES, TooManyEntriesError
 from builder.oci.tree import Entry, ImageTree, Kind
 from builder.sources import EngineImage
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from builder.digest import Digest
-    from builder.oci.layers import LayerListing
+    from builder.oci.layers import Keep, LayerListing
     from builder.oci.model import Layer
     from builder.sources import Blobs, ImageSource
 
@@ -43,39 +43,33 @@ def read_tree(
     source: ImageSource,
     layers: Iterable[Layer],
     *,
-    keep: Callable[[str], bool],
+    keep: Keep,
     blobs: Blobs,
     seen: Callable[[Layer], None] = lambda _layer: None,
 ) -> ImageTree:
     """The stacked filesystem of an image, with the wanted files' bytes in `blobs`.
 
-    `seen` is called before each layer is read. Bytes of kept files are there also when the path is
-    a hard link, into its own layer or one below. Raises what reading a layer and `stack` raise.
+    Several layers are read at once; `seen` is called before each, in their order, from any thread.
+    Bytes of kept files are there also when the path is a hard link, into its own layer or a lower.
+    Raises what reading a layer and `stack` raise.
     """
-    listings = list(_few(_listings(source, layers, keep=keep, blobs=blobs, seen=seen)))
+    if isinstance(source, EngineImage):
+        found = source.listings(layers, keep=keep, blobs=blobs)
+    else:
+        found = read_layers(source, [(layer, keep) for layer in layers], blobs, seen)
+    listings = list(_few(found))
+    again: dict[int, Keep] = {}
     wanted: set[str] = set()
     for index, listing in reversed(list(enumerate(listings))):
         if any(_lacks_content(entry) and entry.path in wanted for entry in listing.entries):
-            also = _also(frozenset(wanted), keep)
-            listings[index] = read_layer_of(source, listing.layer, keep=also, blobs=blobs)
+            again[index] = _also(frozenset(wanted), keep)
         wanted |= {link.target for link in listing.links if link.path in wanted or keep(link.path)}
+    found = read_layers(
+        source, [(listings[index].layer, also) for index, also in again.items()], blobs
+    )
+    for index, listing in zip(again, found, strict=True):
+        listings[index] = listing
     return stack(listings)
-
-
-def _listings(
-    source: ImageSource,
-    layers: Iterable[Layer],
-    *,
-    keep: Callable[[str], bool],
-    blobs: Blobs,
-    seen: Callable[[Layer], None],
-) -> Iterator[LayerListing]:
-    if isinstance(source, EngineImage):
-        yield from source.listings(layers, keep=keep, blobs=blobs)
-        return
-    for layer in layers:
-        seen(layer)
-        yield read_layer_of(source, layer, keep=keep, blobs=blobs)
 
 
 def _few(listings: Iterable[LayerListing]) -> Iterator[LayerListing]:
@@ -88,7 +82,7 @@ def _few(listings: Iterable[LayerListing]) -> Iterator[LayerListing]:
         yield listing
 
 
-def _also(paths: frozenset[str], keep: Callable[[str], bool]) -> Callable[[str], bool]:
+def _also(paths: frozenset[str], keep: Keep) -> Keep:
     return lambda path: path in paths or keep(path)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -193,6 +195,20 @@ def test_blobs_come_in_chunks_of_at_most_a_mebibyte(offered: Offered) -> None:
 def test_a_manifest_can_be_opened_too(offered: Offered) -> None:
     with offered.source.open_blob(offered.image.manifest.descriptor) as chunks:
         assert b"".join(chunks) == offered.image.manifest.raw
+
+
+def test_a_blob_can_be_read_by_several_threads_at_once(offered: Offered) -> None:
+    (layer,) = offered.image.layers
+    descriptors = [layer.descriptor, offered.image.manifest.config] * 4
+    begun = threading.Barrier(len(descriptors))
+
+    def read(descriptor: Descriptor) -> Digest:
+        with offered.source.open_blob(descriptor) as chunks:
+            begun.wait(timeout=30)
+            return digest_bytes(b"".join(chunks))
+
+    with ThreadPoolExecutor(len(descriptors)) as pool:
+        assert list(pool.map(read, descriptors)) == [item.digest for item in descriptors]
 
 
 def test_a_blob_can_be_left_half_read_and_opened_again(offered: Offered) -> None:

@@ -21,7 +21,7 @@ from builder.oci.errors import (
     UnsafePathError,
     UnsupportedCompressionError,
 )
-from builder.oci.layers import HardLink, read_layer, read_layer_of
+from builder.oci.layers import HardLink, read_layer, read_layers
 from builder.oci.model import OCI_LAYER_GZIP, OCI_LAYER_TAR, Descriptor, Layer
 from builder.oci.tar import LazyContent, TarEntry, TarKind, write_tar
 from builder.oci.tree import Kind
@@ -350,11 +350,9 @@ def test_a_kept_hard_link_to_a_file_not_kept_is_read_again() -> None:
     (layer,) = published.image(data).layers
     blobs = MemoryBlobs()
 
-    found = read_layer_of(
-        published.source, layer, keep=lambda path: path == "c", blobs=blobs
-    ).entries
+    (found,) = read_layers(published.source, [(layer, lambda path: path == "c")], blobs)
 
-    assert {item.path: item.content for item in found}["c"] == digest_bytes(b"data")
+    assert {item.path: item.content for item in found.entries}["c"] == digest_bytes(b"data")
     assert published.source.opened[layer.descriptor.digest] == 2
 
 
