@@ -29,7 +29,7 @@ _MAGICS: Final = (
     ("xz", re.compile(rb"\xfd7zXZ\x00")),
     ("bzip2", re.compile(rb"BZh[1-9]1AY&SY")),
 )
-_PIECE_BYTES = 64 * 2**10
+_PIECE_BYTES = 128 * 2**10
 _OUTPUT_BYTES = 2**20
 _GZIP_WBITS = 31
 _FLAGS_END = 4

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from builder.progress import Silent
-from tests.bench import building, delivery, first_delivery, lab_cycle, listing, memory, redeploy
+from tests.bench import (
+    building,
+    delivery,
+    first_delivery,
+    lab_cycle,
+    listing,
+    memory,
+    reading,
+    redeploy,
+)
 from tests.bench.errors import UnknownBenchmarkError
 from tests.bench.machine import load_average, this_machine
 from tests.bench.report import BenchReport
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "list": listing.measure,
     "build": building.measure,
+    "donor": reading.measure,
     "memory": memory.measure,
     "lab": lab_cycle.measure,
     "redeploy": redeploy.measure,

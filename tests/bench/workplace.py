@@ -6,7 +6,7 @@ import shutil
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import tomlkit
 
@@ -17,17 +17,22 @@ from deploy.lab.lifecycle import lab_down, lab_up
 from deploy.lab.manifest import lab_manifest
 from deploy.lab.requirements import provide
 from deploy.lab.spec import LabSpec
-from tests.bench.base_image import write_base
+from tests.bench.base_image import write_base, write_image
 from tests.bench.errors import BenchBusyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
     from builder.digest import Digest
+    from builder.oci.tar import TarEntry
     from builder.progress import Progress
     from builder.reports import Built
+
+    LabImage: TypeAlias = tuple[str, Digest]
+    """A layout's folder, beside the clusters' own, and the digest of its manifest."""
 
 BUSY: Final = "\0sparklock-bench"
 """An abstract socket: the kernel gives it back when a run dies."""
@@ -71,7 +76,7 @@ class Workplace:
         self.other_lab = LabSpec(root, "bench2", ".sparklock/bench-lab-2", subnets=(72, 73))
         self.folder = root / ".sparklock" / "bench"
         self._stack = ExitStack()
-        self._bases: dict[int, tuple[str, Digest]] = {}
+        self._bases: dict[int, LabImage] = {}
         self._pair: Cluster | None = None
 
     def __enter__(self) -> Self:
@@ -103,10 +108,13 @@ class Workplace:
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
-    def cluster(self, name: str, *, base_mb: int = 0) -> Cluster:
+    def cluster(
+        self, name: str, *, base_mb: int = 0, images: Mapping[str, LabImage] | None = None
+    ) -> Cluster:
         """A new cluster like the embedded default, over a base that is `base_mb` MB larger; locked.
 
-        Its nodes are the lab's, which need not be up.
+        `images` are other ones to use, as `image` gives them: for `base` or a donor's name. Its
+        nodes are the lab's, which need not be up.
         """
         cluster = Cluster(self.folder / name)
         shutil.copytree(self.root / "examples" / "lab", cluster.folder / "examples" / "lab")
@@ -115,12 +123,21 @@ class Workplace:
         document: Any = tomlkit.parse(lab_manifest(text, self.lab, ssh_config))
         document["name"] = name
         document["model"]["path"] = f"/srv/models/{name}"
+        used = dict(images or {})
         if base_mb:
-            name, digest = self._base(base_mb)
-            document["image"]["base"] |= {"source": f"oci:../{name}", "digest": digest}
+            used["base"] = self._base(base_mb)
+        for role, (folder, digest) in used.items():
+            section = document["image"]
+            section = section["base"] if role == "base" else section["donors"][role]
+            section |= {"source": f"oci:../{folder}", "digest": digest}
         cluster.file.write_text(tomlkit.dumps(document))
         builder.lock(cluster.file, Silent())
         return cluster
+
+    def image(self, kind: str, name: str, entries: Iterable[TarEntry]) -> LabImage:
+        """The lab's `base` or `donor` with one more layer of gzip, in a folder of this name."""
+        lab_image = self.root / "examples" / "lab" / "images" / kind
+        return name, write_image(self.folder / name, lab_image, entries, gzip=True)
 
     def require_lab_machine(self) -> None:
         """Nothing; RequirementsMissingError, with the remedy, if this machine carries no lab."""
@@ -136,8 +153,8 @@ class Workplace:
             deployer.deploy(self._pair.file, Silent())
         return self._pair
 
-    def _base(self, size_mb: int) -> tuple[str, Digest]:
-        """The folder's name and the digest of the lab's base with a large layer over it."""
+    def _base(self, size_mb: int) -> LabImage:
+        """The lab's base with a large layer over it, of bytes that nothing compresses."""
         if size_mb not in self._bases:
             name = f"base-{size_mb}"
             lab_base = self.root / "examples" / "lab" / "images" / "base"
