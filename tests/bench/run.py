@@ -17,6 +17,7 @@ from tests.bench import (
     listing,
     memory,
     reading,
+    rebuilding,
     redeploy,
 )
 from tests.bench.errors import UnknownBenchmarkError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "list": listing.measure,
     "build": building.measure,
+    "rebuild": rebuilding.measure,
     "donor": reading.measure,
     "memory": memory.measure,
     "lab": lab_cycle.measure,
