@@ -16,7 +16,7 @@ from builder.oci.tar import OPAQUE_NAME, WHITEOUT_PREFIX
 from builder.oci.tree import HEAD_BYTES, Entry, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from builder.digest import Digest
     from builder.oci.model import Layer
@@ -109,11 +109,12 @@ def read_layers(
     wanted: Iterable[tuple[Layer, Keep]],
     blobs: Blobs,
     seen: Callable[[Layer], None] = lambda _layer: None,
-) -> Iterator[LayerListing]:
+) -> Generator[LayerListing]:
     """As read_layer, of each layer with what to keep of it, the bytes from a source.
 
-    Several are read at once, at most some ahead of who takes the listings; `seen` is called before each, in their order, from any thread. One
-    is read twice when a kept hard link needs it. Of several errors the first layer's is raised.
+    Several are read at once, at most AT_ONCE ahead of who takes the listings; `seen` is called
+    before each, in their order, from any thread. One is read twice when a kept hard link needs it.
+    Of several errors the first layer's is raised. Close the generator when it is not read out.
     """
 
     def read(item: tuple[Layer, Keep], still: Wanted) -> LayerListing:

@@ -6,13 +6,16 @@ import threading
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
 AT_ONCE: Final = 4
 """Memory is bounded by this, not by the cores: each layer at work holds some MiB."""
 
 ENDING_S: Final = 2.0
 """How long an interrupted caller waits for threads; one that hangs in a read ends with Python."""
+
+NOTICE_S: Final = 0.2
+"""How soon a signal is noticed that came just before the wait began, which does not end it."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,12 +46,12 @@ class Wanted:
 
 def in_parallel(
     items: Sequence[T], work: Callable[[T, Wanted], R], *, begun: Callable[[T], None]
-) -> Iterator[R]:
+) -> Generator[R]:
     """The result of each item, in their order; `begun` is told of each when its turn comes.
 
     Work is at most AT_ONCE items ahead of who takes the results. When some fail, the error of the
     first of them in that order is raised, whoever failed first in time: what comes later is given
-    up, and what comes before is waited for. A caller who stops gives up everything.
+    up, and what comes before is waited for. To close the generator gives up everything.
     """
     count = min(AT_ONCE, len(items))
     if count <= 1:
@@ -57,18 +60,18 @@ def in_parallel(
             yield work(item, Wanted(lambda: len(items), index))
         return
     run = _Run(items, work, begun)
-    threads = [
-        threading.Thread(target=run.work_off, name="layer", daemon=True) for _ in range(count)
-    ]
-    for thread in threads:
-        thread.start()
+    threads: list[threading.Thread] = []
     try:
+        for _ in range(count):
+            threads.append(threading.Thread(target=run.work_off, name="layer", daemon=True))
+            threads[-1].start()
         for index in range(len(items)):
             yield run.result(index)
     finally:
         run.give_up()
         for thread in threads:
-            thread.join(ENDING_S / count)
+            if thread.ident is not None:  # an interrupt can come before the last one starts
+                thread.join(ENDING_S / count)
 
 
 class _Run(Generic[T, R]):
@@ -112,7 +115,8 @@ class _Run(Generic[T, R]):
         with self._changed:
             self._asked = index
             self._changed.notify_all()
-            self._changed.wait_for(lambda: index in self._results or index in self._failures)
+            while index not in self._results and index not in self._failures:
+                self._changed.wait(NOTICE_S)
             if index in self._failures:
                 raise self._failures[index]
             return self._results.pop(index)

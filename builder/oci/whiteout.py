@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from builder.oci.tree import Entry, ImageTree, Kind
 from builder.sources import EngineImage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from builder.digest import Digest
     from builder.oci.layers import Keep, LayerListing
@@ -53,11 +54,8 @@ def read_tree(
     Bytes of kept files are there also when the path is a hard link, into its own layer or a lower.
     Raises what reading a layer and `stack` raise.
     """
-    if isinstance(source, EngineImage):
-        found = source.listings(layers, keep=keep, blobs=blobs)
-    else:
-        found = read_layers(source, [(layer, keep) for layer in layers], blobs, seen)
-    listings = list(_few(found))
+    with closing(_listings(source, layers, keep=keep, blobs=blobs, seen=seen)) as found:
+        listings = list(_few(found))
     again: dict[int, Keep] = {}
     wanted: set[str] = set()
     for index, listing in reversed(list(enumerate(listings))):
@@ -70,6 +68,20 @@ def read_tree(
     for index, listing in zip(again, found, strict=True):
         listings[index] = listing
     return stack(listings)
+
+
+def _listings(
+    source: ImageSource,
+    layers: Iterable[Layer],
+    *,
+    keep: Keep,
+    blobs: Blobs,
+    seen: Callable[[Layer], None],
+) -> Generator[LayerListing]:
+    if isinstance(source, EngineImage):
+        yield from source.listings(layers, keep=keep, blobs=blobs)
+    else:
+        yield from read_layers(source, [(layer, keep) for layer in layers], blobs, seen)
 
 
 def _few(listings: Iterable[LayerListing]) -> Iterator[LayerListing]:

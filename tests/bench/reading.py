@@ -101,7 +101,7 @@ class Ways:
         """Seconds to list the layers and to store what is picked."""
         wanted = [(layer, PICKED.__contains__) for layer in layers]
         started = time.perf_counter()
-        found = read_layers(self.source, wanted, self._store)
+        found = list(read_layers(self.source, wanted, self._store))
         elapsed_s = time.perf_counter() - started
         for listing in found:
             kept = {entry.path for entry in listing.entries if entry.content is not None}

@@ -57,7 +57,8 @@ def test_results_are_in_the_order_of_the_items_whichever_ends_first(order: list[
         gate.next(item)
         return f"result {item}"
 
-    assert in_parallel(range(4), work, begun=begun.append) == [f"result {n}" for n in range(4)]
+    found = in_parallel(range(4), work, begun=begun.append)
+    assert list(found) == [f"result {n}" for n in range(4)]
     assert begun == [0, 1, 2, 3]
 
 
@@ -74,7 +75,7 @@ def test_of_several_failures_the_first_items_is_raised_whichever_came_first(
             raise ValueError(item)
 
     with pytest.raises(ValueError, match="1"):
-        in_parallel(range(4), work, begun=ignore)
+        list(in_parallel(range(4), work, begun=ignore))
 
 
 def test_what_comes_after_a_failure_is_given_up_and_what_comes_before_is_not() -> None:
@@ -96,7 +97,7 @@ def test_what_comes_after_a_failure_is_given_up_and_what_comes_before_is_not() -
         ended.append(item)
 
     with pytest.raises(ValueError, match="1"):
-        in_parallel(range(20), work, begun=ignore)
+        list(in_parallel(range(20), work, begun=ignore))
     assert ended == [0]
 
 
@@ -113,8 +114,33 @@ def test_no_more_than_some_are_at_work_at_once() -> None:
         with lock:
             busy -= 1
 
-    in_parallel(range(5 * AT_ONCE), work, begun=ignore)
+    list(in_parallel(range(5 * AT_ONCE), work, begun=ignore))
     assert 1 < most <= AT_ONCE
+
+
+def test_work_is_never_far_ahead_of_who_takes_the_results() -> None:
+    begun: list[int] = []
+    found = in_parallel(range(100), lambda item, _wanted: item, begun=begun.append)
+    for item in found:
+        assert len(begun) <= item + AT_ONCE
+    assert begun == list(range(100))
+
+
+def test_who_takes_no_more_leaves_no_thread() -> None:
+    def work(item: int, wanted: Wanted) -> int:
+        while item > 1:
+            wanted.check()
+            time.sleep(0.001)
+        return item
+
+    found = in_parallel(range(9), work, begun=ignore)
+    assert next(found) == 0
+    found.close()
+    assert layer_threads() == 0
+
+
+def layer_threads() -> int:
+    return sum(thread.name == "layer" for thread in threading.enumerate())
 
 
 def test_who_cannot_tell_that_an_item_begins_fails_with_it() -> None:
@@ -123,7 +149,7 @@ def test_who_cannot_tell_that_an_item_begins_fails_with_it() -> None:
             raise BrokenPipeError(item)
 
     with pytest.raises(BrokenPipeError):
-        in_parallel(range(9), lambda item, _wanted: item, begun=begun)
+        list(in_parallel(range(9), lambda item, _wanted: item, begun=begun))
 
 
 def test_an_interrupt_ends_all_work_at_once() -> None:
@@ -142,8 +168,8 @@ def test_an_interrupt_ends_all_work_at_once() -> None:
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
-        in_parallel(range(9), work, begun=ignore)
-    assert not [thread for thread in threading.enumerate() if thread.name == "layer"]
+        list(in_parallel(range(9), work, begun=ignore))
+    assert layer_threads() == 0
 
 
 def test_layers_read_at_once_give_what_each_gives_alone() -> None:
@@ -153,9 +179,9 @@ def test_layers_read_at_once_give_what_each_gives_alone() -> None:
     blobs = MemoryBlobs()
     wanted = [(layer, lambda path: path != "same") for layer in image.layers]
 
-    found = read_layers(published.source, wanted, blobs)
+    found = list(read_layers(published.source, wanted, blobs))
 
-    assert found == [read_layers(published.source, [item], blobs)[0] for item in wanted]
+    assert found == [next(read_layers(published.source, [item], blobs)) for item in wanted]
     assert set(blobs.data) == {digest_bytes(bytes([n]) * 5000) for n in range(12)}
 
 
@@ -165,9 +191,8 @@ def test_the_lowest_layer_that_is_wrong_is_the_one_named() -> None:
     for layer in image.layers[4:]:
         del published.source.blobs[layer.descriptor.digest]
 
+    wanted = [(layer, lambda _path: False) for layer in image.layers]
     for _ in range(20):
         with pytest.raises(MissingBlobError) as caught:
-            read_layers(
-                published.source, [(x, lambda _path: False) for x in image.layers], MemoryBlobs()
-            )
+            list(read_layers(published.source, wanted, MemoryBlobs()))
         assert caught.value.digest == image.layers[4].descriptor.digest
