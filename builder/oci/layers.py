@@ -128,6 +128,11 @@ def read_layers(
     return in_parallel(list(wanted), read, begun=lambda item: seen(item[0]))
 
 
+def read_layer_of(source: ImageSource, layer: Layer, *, keep: Keep, blobs: Blobs) -> LayerListing:
+    """As read_layers, of one layer."""
+    return next(read_layers(source, [(layer, keep)], blobs))
+
+
 def _read_once(
     source: ImageSource, layer: Layer, keep: Keep, blobs: Blobs, still: Wanted
 ) -> LayerListing:
@@ -153,6 +158,7 @@ class _Listing:
         self._opaques: list[str] = []
         self._unkept: set[str] = set()
         self._taken = 0
+        self._numbers: dict[int, int] = {}
 
     def done(self) -> LayerListing:
         """The listing of everything taken."""
@@ -211,16 +217,20 @@ class _Listing:
         return Entry(
             path=path,
             kind=kind,
-            mode=member.mode,
-            uid=member.uid,
-            gid=member.gid,
-            mtime=member.mtime,
+            mode=self._one(member.mode),
+            uid=self._one(member.uid),
+            gid=self._one(member.gid),
+            mtime=self._one(member.mtime),
             size_bytes=member.size_bytes if kind is Kind.FILE else 0,
             layer=self._digest,
             link=member.link if kind is Kind.SYMLINK else "",
             content=content,
             head=head,
         )
+
+    def _one(self, number: int) -> int:
+        """The same number, one object for all entries that have it: there are many entries."""
+        return self._numbers.setdefault(number, number)
 
     def _read(self, path: str, member: Member) -> tuple[Digest | None, bytes]:
         """Digest of the file's bytes if they are kept, and its first bytes if executable.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from builder.oci.errors import DanglingHardLinkError
 from builder.oci.layers import read_layers
@@ -37,7 +37,8 @@ def stack(listings: Iterable[LayerListing]) -> ImageTree:
             made += root.place(entry)
             if made > MAX_ENTRIES:
                 raise TooManyEntriesError(listing.layer.descriptor.digest)
-    return ImageTree(dict(sorted(root.flat().items())))
+    found = root.flat()
+    return ImageTree({path: found[path] for path in sorted(found)})
 
 
 def read_tree(
@@ -102,6 +103,10 @@ def _lacks_content(entry: Entry) -> bool:
     return entry.kind is Kind.FILE and entry.content is None
 
 
+_NO_CHILDREN: Final[dict[str, _Node]] = {}
+"""Of every node without any, and never written to: most nodes are files."""
+
+
 class _Node:
     """A path of the tree in the making; `entry` is None for a directory that no layer stated."""
 
@@ -109,7 +114,7 @@ class _Node:
 
     def __init__(self, entry: Entry | None) -> None:
         self.entry = entry
-        self.children: dict[str, _Node] = {}
+        self.children = _NO_CHILDREN
 
     def find(self, path: str) -> _Node | None:
         """The node at a path below this one, itself for the empty path."""
@@ -127,18 +132,26 @@ class _Node:
         for part in parents:
             here = f"{here}/{part}" if here else part
             if part not in node.children:
-                node.children[part] = _Node(_implied(here, entry.layer))
+                node.add(part, _Node(_implied(here, entry.layer)))
                 made += 1
             node = node.children[part]
             if node.entry is not None and node.entry.kind is not Kind.DIRECTORY:
                 node.entry = _implied(here, entry.layer)
         if name:
-            made += name not in node.children
-            node = node.children.setdefault(name, _Node(None))
+            if name not in node.children:
+                node.add(name, _Node(None))
+                made += 1
+            node = node.children[name]
         if entry.kind is not Kind.DIRECTORY:
-            node.children.clear()
+            node.children = _NO_CHILDREN
         node.entry = entry
         return made
+
+    def add(self, name: str, node: _Node) -> None:
+        """Put a new node below this one."""
+        if self.children is _NO_CHILDREN:
+            self.children = {}
+        self.children[name] = node
 
     def flat(self) -> dict[str, Entry]:
         """Every entry below this node by path."""
@@ -174,7 +187,7 @@ def _hide(root: _Node, listing: LayerListing) -> None:
     for path in listing.opaques:
         directory = root.find(path)
         if directory is not None:
-            directory.children.clear()
+            directory.children = _NO_CHILDREN
     for path in listing.whiteouts:
         parent, _, name = path.rpartition("/")
         directory = root.find(parent)
