@@ -77,6 +77,7 @@ class DaemonSource:
         self._whole = whole
         self._lock = threading.Lock()
         self._known: KeptImage | None = None
+        self._read_now = False
 
     @property
     def place(self) -> str:
@@ -123,7 +124,7 @@ class DaemonSource:
                     expected_bytes=descriptor.size_bytes,
                     found_bytes=stored.size_bytes,
                 )
-            self._bring(image, stored.descriptor)
+            self._bring(image, [stored.descriptor])
         yield self._store.chunks(descriptor.digest)
 
     def listings(
@@ -131,18 +132,41 @@ class DaemonSource:
     ) -> Iterator[LayerListing]:
         """Each layer's listing, from when the image was read; kept files are in `blobs` then.
 
-        A layer of which `keep` wants more than was kept is read again.
+        If `keep` wants more than was kept, the image is read again, all layers in one save. What a
+        hard link names of its own layer can be lacking even then: those layers are brought here.
         Raises MissingBlobError, SizeMismatchError or DiffIdMismatchError.
         """
+        wanted = list(layers)
+        found = self._known_listings(wanted, keep, blobs)
+        if self._lacks(wanted, found) and not self._read_now:
+            self._read_again(keep)
+            found = self._known_listings(wanted, keep, blobs)
+        lacking = self._lacks(wanted, found)
+        if lacking:
+            self._bring(self._image(), lacking)
+        for layer, listing in zip(wanted, found, strict=True):
+            yield listing or read_layer_of(self, layer, keep=keep, blobs=blobs)
+
+    def _known_listings(
+        self, layers: Iterable[Layer], keep: Callable[[str], bool], blobs: Blobs
+    ) -> list[LayerListing | None]:
+        """What is known of each layer; None where the bytes of a wanted file are not."""
         image = self._image()
+        found: list[LayerListing | None] = []
         for layer in layers:
             known = self._layer(image, layer.descriptor.digest)
             _require_same(known, layer, self.place)
             listing = parse_listing(self._store.chunks(known.listing), layer)
-            if self._hand_over(listing, keep, blobs):
-                yield listing
-            else:
-                yield read_layer_of(self, layer, keep=keep, blobs=blobs)
+            found.append(listing if self._hand_over(listing, keep, blobs) else None)
+        return found
+
+    def _lacks(
+        self, layers: Iterable[Layer], found: Iterable[LayerListing | None]
+    ) -> list[Descriptor]:
+        """The layers without a listing whose blobs are not here either."""
+        pairs = zip(layers, found, strict=True)
+        without = (layer.descriptor for layer, listing in pairs if listing is None)
+        return [item for item in without if not self._has(item)]
 
     def _hand_over(self, listing: LayerListing, keep: Callable[[str], bool], blobs: Blobs) -> bool:
         """Whether the bytes of all wanted files of a layer are in `blobs`, once they are put there.
@@ -185,7 +209,7 @@ class DaemonSource:
                 if pin is not None and pin != found.id:
                     raise EngineImageDiffersError(self._asked, pin=pin, found=(found.id,))
                 self._require_platform(found)
-            image = self._kept.find(found.id) or self._passed(engine, found)
+            image = self._kept.find(found.id) or self._passed(engine, found, self._keep)
         if pin is not None and pin not in image.names:
             raise EngineImageDiffersError(self._asked, pin=pin, found=image.names)
         return image
@@ -197,40 +221,45 @@ class DaemonSource:
                 self._asked, wanted=self._platform.text, found=found.platform.text
             )
 
-    def _passed(self, engine: EngineApi, found: EngineImageFacts) -> KeptImage:
+    def _read_again(self, keep: Callable[[str], bool]) -> None:
+        """Read the image that is known already, for files that were not kept."""
+        with self._lock, self._engine() as engine:
+            assert self._known is not None
+            self._known = self._passed(engine, self._same(engine, self._known), keep)
+
+    def _passed(
+        self, engine: EngineApi, found: EngineImageFacts, keep: Callable[[str], bool]
+    ) -> KeptImage:
+        self._read_now = True
         self._progress.stage(f"read {self.place}, once: its engine saves it")
         with engine.save(found.id) as chunks:
             passed = pass_over(
                 self._told(chunks, found.size_bytes),
                 found.id,
-                keep=self._keep,
+                keep=keep,
                 blobs=self._store,
                 place=self.place,
             )
         return self._kept.keep(found.id, passed)
 
-    def _bring(self, image: KeptImage, descriptor: Descriptor) -> None:
-        """Nothing; the store has the blob then. Threads that want one wait for the first's pass."""
+    def _bring(self, image: KeptImage, wanted: list[Descriptor]) -> None:
+        """Nothing; the store has the blobs then. Threads wait for the pass of the first."""
         with self._lock:
-            if self._has(descriptor):
+            lacking = [item for item in wanted if not self._has(item)]
+            if not lacking:
                 return
-            lacking = [descriptor]
             if self._whole:
                 every = (layer.stored.descriptor for layer in image.layers)
                 lacking = [item for item in every if not self._has(item)]
-                lacking.append(descriptor)
             with self._engine() as engine:
                 found = self._same(engine, image)
                 self._progress.stage(f"take layers out of {self.place}")
                 with engine.save(found.id) as chunks:
-                    brought = blobs_in(
-                        self._told(chunks, found.size_bytes),
-                        lacking,
-                        blobs=self._store,
-                        place=self.place,
-                    )
-            if descriptor.digest not in brought:
-                raise MissingBlobError(self.place, descriptor.digest)
+                    told = self._told(chunks, found.size_bytes)
+                    brought = blobs_in(told, lacking, blobs=self._store, place=self.place)
+            for item in wanted:
+                if item.digest not in brought and not self._has(item):
+                    raise MissingBlobError(self.place, item.digest)
 
     def _has(self, descriptor: Descriptor) -> bool:
         """Whether the store has so many bytes under the digest; reading them checks them."""

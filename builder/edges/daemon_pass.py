@@ -36,6 +36,7 @@ from builder.oci.errors import (
 from builder.oci.image_errors import LayerCountError
 from builder.oci.layers import list_layer
 from builder.oci.layout import BLOBS, INDEX, MARKER, SAVED
+from builder.oci.limits import ExpansionError, LayerTooLargeError, expanded
 from builder.oci.listing_text import listing_text
 from builder.oci.model import LAYER_TYPE_OF_COMPRESSION, OCI_MANIFEST, Descriptor, Layer
 from builder.oci.select import MAX_DOCUMENT_BYTES, parse_config
@@ -159,7 +160,8 @@ class _Archive:
             if _is_document(start):
                 self._document(path, member, content)
             elif _LAYER_NAME.match(path):
-                self.layers[path] = _passed_layer(start, content, self.keep, self.blobs)
+                passed = _passed_layer(start, content, member.size_bytes, self)
+                self.layers[path] = passed
 
     def _document(self, path: str, member: untar.Member, content: Iterator[bytes]) -> None:
         self.documents_bytes += member.size_bytes
@@ -281,30 +283,34 @@ def _require_whole(path: str, found: Descriptor, documents: Iterable[bytes], pla
 
 
 def _passed_layer(
-    start: bytes, content: Iterator[bytes], keep: Callable[[str], bool], blobs: Blobs
+    start: bytes, content: Iterator[bytes], size_bytes: int, archive: _Archive
 ) -> PassedLayer:
     compression = compression_of(start[:MAGIC_BYTES])
     stored, plain = Hasher(), Hasher()
     chunks = stored.tee(content)
     unknown = Layer(Descriptor("", _NO_DIGEST, 0), _NO_DIGEST)
     try:
-        unpacked = _plain(decompressed(chunks))
+        unpacked = _unpacked(chunks, size_bytes)
         if compression:  # else the digest is the diff_id
             unpacked = plain.tee(unpacked)
-        listing = list_layer(unpacked, unknown, keep=keep, blobs=blobs)
+        listing = list_layer(unpacked, unknown, keep=archive.keep, blobs=archive.blobs)
     except LayerError as error:
         drain(chunks)
         raise replace(error, digest=stored.digest()) from error
     media_type = LAYER_TYPE_OF_COMPRESSION[compression]
     descriptor = Descriptor(media_type, stored.digest(), stored.size_bytes)
     diff_id = plain.digest() if compression else stored.digest()
-    return PassedLayer(descriptor, diff_id, blobs.put(listing_text(listing)))
+    return PassedLayer(descriptor, diff_id, archive.blobs.put(listing_text(listing)))
 
 
-def _plain(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same chunks; what is wrong with their compression becomes a fault of the layer."""
+def _unpacked(stored: Iterator[bytes], size_bytes: int) -> Iterator[bytes]:
+    """A layer's uncompressed bytes; what is wrong with them becomes a fault of the layer."""
     try:
-        yield from chunks
+        yield from expanded(decompressed(stored), stored_bytes=size_bytes)
+    except ExpansionError as error:
+        raise LayerTooLargeError(
+            _NO_DIGEST, stored_bytes=size_bytes, limit_bytes=error.limit_bytes
+        ) from error
     except UnknownCompressionError as error:
         raise UnsupportedCompressionError(_NO_DIGEST, found=error.name) from error
     except DecompressError as error:

@@ -32,6 +32,7 @@ def listing_text(listing: LayerListing) -> Iterator[bytes]:
             list(listing.whiteouts),
             list(listing.opaques),
             sorted(listing.unkept),
+            listing.taken,
         ]
     )
     lines = [_line(_fields(entry)) for entry in listing.entries]
@@ -42,7 +43,7 @@ def listing_text(listing: LayerListing) -> Iterator[bytes]:
 def parse_listing(chunks: Iterable[bytes], layer: Layer) -> LayerListing:
     """The listing of a layer that listing_text wrote."""
     lines = _lines(chunks)
-    links, whiteouts, opaques, unkept = json.loads(next(lines))
+    links, whiteouts, opaques, unkept, taken = json.loads(next(lines))
     digest = layer.descriptor.digest
     return LayerListing(
         layer=layer,
@@ -51,6 +52,7 @@ def parse_listing(chunks: Iterable[bytes], layer: Layer) -> LayerListing:
         whiteouts=tuple(whiteouts),
         opaques=tuple(opaques),
         unkept=frozenset(unkept),
+        taken=taken,
     )
 
 

@@ -36,6 +36,7 @@ LISTINGS = st.builds(
     whiteouts=st.lists(PATHS, max_size=3).map(tuple),
     opaques=st.lists(PATHS, max_size=3).map(tuple),
     unkept=st.frozensets(PATHS, max_size=3),
+    taken=st.integers(0, 2**40),
 )
 
 

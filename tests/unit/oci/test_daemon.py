@@ -5,7 +5,9 @@ The engine is a stand-in; real ones are asked in tests/integration/sources.
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,14 +24,18 @@ from builder.edges.daemon_errors import (
     EngineSaveError,
 )
 from builder.edges.store import BlobStore
+from builder.oci import limits
 from builder.oci.errors import (
     DiffIdMismatchError,
+    LayerError,
     MalformedLayerError,
     MissingBlobError,
     SizeMismatchError,
+    UnsupportedCompressionError,
 )
 from builder.oci.image_errors import ConfigPlatformError
-from builder.oci.model import Platform
+from builder.oci.limits import LayerTooLargeError
+from builder.oci.model import OCI_LAYER_GZIP, Platform
 from builder.oci.select import select_manifest
 from builder.oci.whiteout import read_tree
 from builder.progress import Silent
@@ -318,6 +324,27 @@ def test_a_layer_that_is_no_archive_is_named_by_its_own_digest(tmp_path: Path) -
         assert caught.value.digest == digest_bytes(broken)
 
 
+@pytest.mark.parametrize(
+    ("stored", "error"),
+    [
+        (gzip.compress(bytes(500_000)), LayerTooLargeError),
+        (gzip.compress(LOWER)[:-9], MalformedLayerError),
+        (lzma.compress(LOWER), UnsupportedCompressionError),
+    ],
+)
+def test_a_layer_that_cannot_be_unpacked_is_named_by_its_own_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bytes, error: type[LayerError]
+) -> None:
+    monkeypatch.setattr(limits, "FREE_PLAIN_BYTES", 400_000)
+    published = Published()
+    layer = published.add_layer(stored, OCI_LAYER_GZIP)
+    published.source.tops = [published.manifest(config_document(digest_bytes(LOWER)), layer)]
+    with containerd_store(tmp_path / "engine.sock", published) as engine:
+        with pytest.raises(error) as caught:
+            engine.source(tmp_path / "store").roots()
+        assert caught.value.digest == layer.digest
+
+
 def test_layers_in_another_order_than_the_config_lists_are_refused(
     tmp_path: Path, published: Published
 ) -> None:
@@ -393,6 +420,35 @@ def test_files_that_were_not_kept_are_read_when_they_are_wanted(
     assert tree == read_tree(archive, layers, keep=python_files, blobs=direct)
     assert blobs.data == direct.data
     assert sorted(direct.data.values()) == [b"lower", b"upper"]
+
+
+def test_a_wider_wish_costs_one_save_and_stores_no_layer(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    selected(engine.source(tmp_path / "store", keep=lambda path: path == "a/c"))
+    for _ in range(2):
+        blobs = MemoryBlobs()
+        source = engine.source(tmp_path / "store", Digest(engine.id), keep=python_files)
+        tree_of(source, blobs)
+        assert sorted(blobs.data.values()) == [b"lower", b"upper"]
+    assert engine.saves == 2
+    assert not any(BlobStore(tmp_path / "store").has(digest_bytes(x)) for x in (LOWER, UPPER))
+
+
+def test_hard_links_in_several_layers_cost_one_more_save(tmp_path: Path) -> None:
+    published = Published()
+    published.image(
+        *(
+            tar_of(file(f"cache/{name}", name.encode()), hard_link(f"{name}.py", f"cache/{name}"))
+            for name in ("a", "b", "c")
+        )
+    )
+    with graph_driver(tmp_path / "engine.sock", published) as engine:
+        for _ in range(3):
+            blobs = MemoryBlobs()
+            tree_of(engine.source(tmp_path / "store", keep=python_files), blobs)
+            assert sorted(blobs.data.values()) == [b"a", b"b", b"c"]
+        assert engine.saves == 2
 
 
 def test_a_hard_link_to_a_file_that_was_not_kept_is_followed(tmp_path: Path) -> None:
