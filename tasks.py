@@ -204,6 +204,31 @@ def build(
     _say(report, as_json=json)
 
 
+@task(
+    iterable=["keep"],
+    help=_help(
+        "file", "json",
+        all="also remove the base's layers, which its source has still",
+        keep="another lock whose blobs stay; can be given more than once",
+        dry_run="only say what would go",
+    ),
+)  # fmt: skip
+@_reported
+def gc(
+    _ctx: Context,
+    keep: list[str],
+    file: str = FILE,
+    all: bool = False,  # noqa: A002 - the option's name
+    dry_run: bool = False,
+    json: bool = False,
+) -> None:
+    """Remove from .sparklock/store what the lock does not need; say what must be fetched again."""
+    from builder.collecting import collect
+
+    kept = [Path(path) for path in keep]
+    _say(collect(Path(file), everything=all, keep=kept, dry_run=dry_run), as_json=json)
+
+
 @task(help=_help(check="fail when the committed schema is not current; write nothing"))
 @_reported
 def schema(_ctx: Context, check: bool = False) -> None:
@@ -422,6 +447,6 @@ def bench(_ctx: Context, only: str = "", long: bool = False, json: bool = False)
 
 
 ns = Collection(
-    lock, pin, build, schema, plan, deploy, status, logs, stop, verify, demo, check, test, bench
+    lock, pin, build, gc, schema, plan, deploy, status, logs, stop, verify, demo, check, test, bench
 )
 ns.add_collection(Collection("lab", lab_up, lab_down, lab_status))

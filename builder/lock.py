@@ -18,12 +18,15 @@ from pydantic import (
     model_serializer,
 )
 
+from builder.digest import Digest
 from builder.manifest import BareName, ConfigChanges
 from builder.oci.formats import CONFIG_FORMAT, LAYER_FORMAT
 from builder.values import AbsolutePath, DigestText, DirMode, Expected, Mode
 
 if TYPE_CHECKING:
-    from builder.digest import Digest
+    from collections.abc import Iterator
+
+    from builder.digest import JsonValue
 
 LOCK_VERSION: Final = 1
 
@@ -296,3 +299,25 @@ def own_sources(image: LockedImage) -> tuple[tuple[str, Digest], ...]:
     files = [*image.files, *(file for plugin in image.plugins for file in plugin.files)]
     found = {(file.source, file.digest) for file in files}
     return tuple(sorted(found | {(patch.diff, patch.digest) for patch in image.patches}))
+
+
+def named_digests(lock: Lock) -> frozenset[Digest]:
+    """Every digest that the lock names, but for the donors' layers that its picks came from.
+
+    So whatever a later version names as well is among them, too.
+    """
+    document = lock.model_dump(mode="json")
+    for pick in document["image"]["picks"]:
+        pick.pop("layer", None)
+    return frozenset(_digests_in(document))
+
+
+def _digests_in(value: JsonValue) -> Iterator[Digest]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _digests_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _digests_in(item)
+    elif isinstance(value, str) and value.startswith("sha256:"):
+        yield Digest(value)

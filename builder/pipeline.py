@@ -227,6 +227,11 @@ def locked_anew(
     loaded: LoadedManifest, progress: Progress, reach: Reach | None = None
 ) -> LockReport:
     """The manifest resolved, and its lock on disk; a lock that cannot be read is replaced."""
+    with store_of(loaded).held():  # until the lock names what was put there
+        return _locked_anew(loaded, progress, reach)
+
+
+def _locked_anew(loaded: LoadedManifest, progress: Progress, reach: Reach | None) -> LockReport:
     old = _old_lock(loaded)
     folder, store = vendor_folder(loaded), store_of(loaded)
     if folder and old:

@@ -12,7 +12,7 @@ from builder.edges.manifest_edits import edited_manifest, write_manifest
 from builder.inputs import BASE, DONORS, input_named
 from builder.lockfile import lock_text
 from builder.pinning import pin_now
-from builder.pipeline import keep_vendored, resolved
+from builder.pipeline import keep_vendored, resolved, store_of
 from builder.pipeline_errors import OtherInputMovedError
 
 if TYPE_CHECKING:
@@ -58,12 +58,13 @@ def update(
     if not pin.moves:
         return UpdateReport(pin, before)
     data = edited_manifest(loaded, [pin.edit()])
-    after = resolved(with_bytes(loaded, data), progress, reach)
-    others = differences(inputs_beside(name, before.lock), inputs_beside(name, after))
-    if others:
-        raise OtherInputMovedError(str(loaded.lock_path), name, others)
-    kept = keep_vendored(loaded, after)
-    _write_both(loaded, data, after)
+    with store_of(loaded).held():  # until the lock names what was put there
+        after = resolved(with_bytes(loaded, data), progress, reach)
+        others = differences(inputs_beside(name, before.lock), inputs_beside(name, after))
+        if others:
+            raise OtherInputMovedError(str(loaded.lock_path), name, others)
+        kept = keep_vendored(loaded, after)
+        _write_both(loaded, data, after)
     changes = lock_differences(before.lock, after)
     return UpdateReport(pin, replace(before, lock=after, changes=changes, vendored=kept))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
-from typing import IO, TYPE_CHECKING
+import re
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Final
 
-from builder.digest import Hasher, digest_bytes, hex_of
-from builder.edges.disk import chunks_of, publish, storage_errors, temporary
+from builder.digest import Digest, Hasher, digest_bytes, hex_of
+from builder.edges.disk import abandoned, chunks_of, publish, storage_errors, temporary
+from builder.edges.sharing import Use, use
 from builder.oci.errors import DamagedBlobError, DigestMismatchError, MissingBlobError
 
 if TYPE_CHECKING:
@@ -14,8 +16,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from builder.digest import Digest
     from builder.oci.model import Descriptor
+
+
+_NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class BlobStore:
@@ -23,10 +27,12 @@ class BlobStore:
 
     A blob appears under its name only when all its bytes are written, hashed and on disk, so that
     a killed process leaves at most a file in `ROOT/tmp`, and two processes may write at once.
+    While this object lives and was used, no other process removes blobs.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._use: Use | None = None
 
     @property
     def root(self) -> Path:
@@ -35,6 +41,8 @@ class BlobStore:
 
     def path(self, digest: Digest) -> Path:
         """Where the blob stands, or would stand."""
+        if self._use is None:
+            self._use = use(self._root)
         name = hex_of(digest)
         return self._root / "sha256" / name[:2] / name
 
@@ -100,6 +108,47 @@ class BlobStore:
                 yield chunk
             if hasher.digest() == digest:
                 self._keep(file, digest)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No other process removes blobs meanwhile, whatever becomes of the objects that use it."""
+        with self._storage_errors("make the store"):
+            self._root.mkdir(parents=True, exist_ok=True)
+        held = use(self._root)
+        yield
+        del held
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process uses the store meanwhile; StoreBusyError if one does."""
+        held = use(self._root, wait=False)
+        if held is None:
+            yield
+            return
+        with held.alone(str(self._root)):
+            yield
+
+    def listed(self) -> Iterator[tuple[Digest, int]]:
+        """Every blob that is here, and its size in bytes, sorted; none is read."""
+        with self._storage_errors("list the blobs"):
+            for path in sorted(self._root.glob("sha256/??/*")):
+                if _NAME.match(path.name) and path.parent.name == path.name[:2]:
+                    yield Digest(f"sha256:{path.name}"), path.lstat().st_size
+
+    def remove(self, digest: Digest) -> None:
+        """Remove a blob. Only for who is `alone`: others may be about to read it."""
+        with self._storage_errors("remove a blob"):
+            path = self.path(digest)
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # others are in the folder
+                path.parent.rmdir()
+
+    def unfinished(self) -> Iterator[Path]:
+        """What killed processes left of blobs that they were writing."""
+        folder = self._root / "tmp"
+        if folder.is_dir():
+            with self._storage_errors("list unfinished blobs"):
+                yield from abandoned(folder)
 
     @contextmanager
     def _temporary(self) -> Iterator[IO[bytes]]:

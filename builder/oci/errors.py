@@ -294,3 +294,23 @@ class StorageError(BuildError):
                 remedy="make room or give access there, then run it again",
             ),
         )
+
+
+@dataclass(eq=False)
+class StoreBusyError(BuildError):
+    """Another process uses the store, so nothing may be removed from it."""
+
+    place: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The store."""
+        return (
+            Message(
+                place=self.place,
+                what="nothing is removed from the store while it is used",
+                expected="no other sparklock at work in this folder",
+                found="one that reads or writes blobs",
+                remedy="run it again when that has ended",
+            ),
+        )

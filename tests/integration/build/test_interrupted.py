@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder import pipeline
+from builder.collecting import collect
 from builder.lock import all_digests
 from builder.progress import Silent
 from tests.project import Project
@@ -54,7 +55,11 @@ def test_a_build_killed_at_any_of_its_writes_leaves_all_usable(tmp_path: Path) -
         assert project.lock_file.read_bytes() == whole.lock_file.read_bytes()
         assert files(project.folder / "out") == image
         assert all(project.store.is_sound(digest) for digest in all_digests(lock))
-        assert len(list((project.folder / ".sparklock" / "store" / "tmp").iterdir())) <= 1
+        unfinished = project.folder / ".sparklock" / "store" / "tmp"
+        assert len(list(unfinished.iterdir())) <= 1
+        collect(project.file)
+        assert list(unfinished.iterdir()) == []
+        assert list(project.folder.glob(".*writing*")) == []
     assert renames > 15
 
 
