@@ -434,14 +434,22 @@ def test(_ctx: Context, fast: bool = False, slow: bool = False, no_install: bool
         "json",
         only="run the benchmarks whose name contains this",
         long="with images of 2 GB, which takes half an hour",
+        record="write the results into docs/speed.md",
     )
 )
 @_reported
-def bench(_ctx: Context, only: str = "", long: bool = False, json: bool = False) -> None:
+def bench(
+    _ctx: Context, only: str = "", long: bool = False, record: bool = False, json: bool = False
+) -> None:
     """Measure the speed claims, each against its yardstick in the same run."""
+    from tests.bench.record import record as write
+    from tests.bench.record import recordable
     from tests.bench.run import run_benchmarks
 
+    page = recordable(ROOT, only=only) if record else None
     report = run_benchmarks(ROOT, only=only, long=long, progress=_progress(json=json))
+    if page:
+        write(page, report)
     _say(report, as_json=json)
     sys.exit(0 if report.met else 1)
 

@@ -38,6 +38,41 @@ class UnknownBenchmarkError(BenchError):
         )
 
 
+class PartialRecordError(BenchError):
+    """A part of a run would stand beside rows of another one."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message."""
+        return (
+            Message(
+                place="--record",
+                what="rows of two runs must not stand in one table",
+                remedy="leave out --only",
+            ),
+        )
+
+
+class NoPlaceForRunError(BenchError):
+    """The page has not the lines between which a run stands."""
+
+    def __init__(self, page: str, lines: tuple[str, str]) -> None:
+        super().__init__(page, lines)
+        self.page, self.lines = page, lines
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the lines."""
+        return (
+            Message(
+                place=self.page,
+                what="the page has no place for a run",
+                expected=" and ".join(self.lines),
+                remedy="put these two lines back",
+            ),
+        )
+
+
 class BenchBusyError(BenchError):
     """Another run is at work; two at a time would measure each other."""
 

@@ -37,6 +37,12 @@ class BenchReport:
         parts = [*(result.text() for result in self.results), self.machine.text(), verdict]
         return "\n\n".join(parts)
 
+    def markdown(self) -> str:
+        """The machine and a table of the results, as docs/speed.md has them."""
+        head = ("| name | ours | yardstick | ratio | |", "| --- | --- | --- | --- | --- |")
+        machine = "".join(f"    {line}\n" for line in self.machine.text().splitlines())
+        return "\n".join([machine, *head, *(result.row() for result in self.results), ""])
+
     def as_json(self) -> JsonValue:
         """The results as a JSON object."""
         return {

@@ -90,6 +90,17 @@ class Result:
             lines.append(f"  note       {self.note}")
         return "\n".join(lines)
 
+    def row(self) -> str:
+        """The comparison as a row of a Markdown table: name, ours, yardstick, ratio, verdict."""
+        cells = (
+            f"`{self.name}`",
+            _side(self.ours, self.unit),
+            "" if self.theirs is None else _side(self.theirs, self.unit),
+            "" if self.ratio is None else f"{self.ratio:.3g}",
+            {True: "met", False: "**not met**", None: ""}[self.met],
+        )
+        return f"| {' | '.join(cells)} |"
+
     def _verdict(self) -> str:
         if self.limit is None:
             return "none"

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from tests.bench.errors import NoPlaceForRunError, PartialRecordError
+from tests.bench.record import BEGIN, END, PAGE, record, recordable
 from tests.bench.report import BenchReport
 from tests.bench.result import Limit
 from tests.unit.bench.results import MACHINE, result, samples
@@ -35,3 +41,36 @@ def test_json_has_results_verdict_and_machine() -> None:
     assert document["failed"] == ["bad"]
     assert document["machine"]["cores"] == 2
     assert [item["name"] for item in document["results"]] == ["good", "bad"]
+
+
+def test_a_run_replaces_the_one_that_the_page_shows(tmp_path: Path) -> None:
+    page = tmp_path / PAGE
+    page.parent.mkdir()
+    page.write_text(f"before\n{BEGIN}old\n{END}after\n")
+    report = BenchReport(MACHINE, (GOOD, BAD, SHOWN))
+    for _ in range(2):
+        record(recordable(tmp_path, only=""), report)
+    text = page.read_text()
+    assert text.startswith(f"before\n{BEGIN}")
+    assert text.endswith(f"{END}after\n")
+    assert "old" not in text
+    assert "| `good` | 1 s |  |  | met |" in text
+    assert "| `bad` | 4 s |  |  | **not met** |" in text
+    assert "| `shown` | 4 s |  |  |  |" in text
+
+
+def test_a_part_of_a_run_is_not_recorded(tmp_path: Path) -> None:
+    with pytest.raises(PartialRecordError):
+        recordable(tmp_path, only="list")
+
+
+def test_a_page_without_the_lines_around_a_run_is_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / PAGE
+    page.parent.mkdir()
+    page.write_text(f"text\n{BEGIN}")
+    with pytest.raises(NoPlaceForRunError, match="end of the run"):
+        recordable(tmp_path, only="")
+
+
+def test_the_page_has_a_place_for_a_run() -> None:
+    assert recordable(Path(__file__).resolve().parents[3], only="").name == "speed.md"
