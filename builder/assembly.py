@@ -98,7 +98,7 @@ def as_stored(image: LockedImage, blobs: Blobs) -> LockedImage:
 
 
 def _as_measured(item: F, blobs: Blobs) -> F:
-    return item.model_copy(update={"size_bytes": len(blobs.read(item.digest))})
+    return item.model_copy(update={"size_bytes": sum(map(len, blobs.chunks(item.digest)))})
 
 
 def _plugin_as_measured(plugin: LockedPlugin, blobs: Blobs) -> LockedPlugin:

@@ -132,7 +132,15 @@ def _regular(path: Path) -> bytes:
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder has a reason of its own
         raise OSError(errno.EINVAL, "not a regular file")
-    return path.read_bytes()
+    with path.open("rb") as file:
+        data = file.read(MAX_TEXT_BYTES + 1)
+    if len(data) > MAX_TEXT_BYTES:
+        raise OSError(errno.EFBIG, f"more than {MAX_TEXT_BYTES} bytes")
+    return data
+
+
+MAX_TEXT_BYTES: Final = 4 * 2**20
+"""Of a manifest or a lock; they have some kilobytes."""
 
 
 def _parsed(name: str, text: str) -> tuple[dict[str, Any], dict[Loc, int]]:

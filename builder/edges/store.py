@@ -10,6 +10,7 @@ from builder.digest import Digest, Hasher, digest_bytes, hex_of
 from builder.edges.disk import abandoned, chunks_of, publish, storage_errors, temporary
 from builder.edges.sharing import Use, use
 from builder.oci.errors import DamagedBlobError, DigestMismatchError, MissingBlobError
+from builder.oci.limits import MAX_READ_BYTES, BlobTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -60,9 +61,14 @@ class BlobStore:
         return True
 
     def read(self, digest: Digest) -> bytes:
-        """All bytes of a small blob, checked; MissingBlobError or DamagedBlobError."""
+        """All bytes of a small blob, checked.
+
+        Raises MissingBlobError, DamagedBlobError, or BlobTooLargeError above MAX_READ_BYTES.
+        """
         with self._opened(digest) as file:
-            data = file.read()
+            data = file.read(MAX_READ_BYTES + 1)
+        if len(data) > MAX_READ_BYTES:
+            raise BlobTooLargeError(str(self._root), digest, limit_bytes=MAX_READ_BYTES)
         if digest_bytes(data) != digest:
             raise self._damaged(digest, digest_bytes(data))
         return data

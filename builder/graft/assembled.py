@@ -52,8 +52,7 @@ def assembled(
             entries.setdefault(parent, Entry(parent, Kind.DIRECTORY, 0o755, 0, 0, 0, 0, _OURS))
 
     for pick in picks:
-        head = read(pick.content) if pick.mode & 0o111 else b""
-        add(pick.target, pick.mode, pick.content, pick.size_bytes, head)
+        add(pick.target, pick.mode, pick.content, pick.size_bytes, pick.head)
     for file in files:
         content = digest_bytes(file.data)
         ours[content] = file.data

@@ -6,7 +6,7 @@ import ast
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from builder.graft.syntax import SourceError, parse_source
+from builder.graft.syntax import TOO_DEEP, SourceError, parse_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,11 @@ class Parsed:
             raise self._refused[digest]
         key = (of, digest, name)
         if key not in self._facts:
-            made = of(self._tree(digest, read), name)
+            try:
+                made = of(self._tree(digest, read), name)
+            except RecursionError as error:
+                self._refused[digest] = SourceError(TOO_DEEP)
+                raise self._refused[digest] from error
             if isinstance(made, ast.AST):
                 return made
             self._facts[key] = made

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One file out of a donor. `source` and `target` are tree paths, `mode` is 0o644 or 0o755."""
+    """One file out of a donor. `source` and `target` are tree paths, `mode` is 0o644 or 0o755.
+
+    `head` is that of the donor's entry.
+    """
 
     donor: str
     package: str
@@ -30,6 +33,7 @@ class Pick:
     size_bytes: int
     mode: int
     content: Digest
+    head: bytes = b""
 
 
 def pick(donor: ImageTree, graft: Graft, base: PackageRoot, *, place: str) -> tuple[Pick, ...]:
@@ -61,6 +65,7 @@ def pick(donor: ImageTree, graft: Graft, base: PackageRoot, *, place: str) -> tu
                 size_bytes=entry.size_bytes,
                 mode=0o755 if entry.mode & 0o111 else 0o644,
                 content=entry.content,
+                head=entry.head,
             )
         )
     if bad:

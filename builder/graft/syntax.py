@@ -6,7 +6,7 @@ import ast
 import io
 import tokenize
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +22,9 @@ _OWN_SCOPE = (
     | ast.GeneratorExp
 )
 
+MAX_SOURCE_BYTES: Final = 2 * 2**20
+TOO_DEEP: Final = "an expression or statement is nested too deeply"
+
 
 class SourceError(ValueError):
     """The bytes are not Python source in UTF-8; `reason` says why, `line` where (0 if unknown)."""
@@ -35,8 +38,12 @@ class SourceError(ValueError):
 def parse_source(source: bytes) -> ast.Module:
     """The syntax tree of a module; SourceError if it is not UTF-8 or not this Python's syntax.
 
-    A byte order mark and a coding line are fine as long as they say UTF-8.
+    A byte order mark and a coding line are fine as long as they say UTF-8. No source of more than
+    MAX_SOURCE_BYTES is parsed: its tree takes a hundred times its size.
     """
+    if len(source) > MAX_SOURCE_BYTES:
+        reason = f"{len(source)} bytes, and {MAX_SOURCE_BYTES} are the most"
+        raise SourceError(reason)
     reason, line = "", 0
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
@@ -50,6 +57,8 @@ def parse_source(source: bytes) -> ast.Module:
         reason, line = "bytes that are not UTF-8", source.count(b"\n", 0, error.start) + 1
     except SyntaxError as error:
         reason, line = error.msg, error.lineno or 0
+    except (RecursionError, MemoryError):  # the parser's stack is a small one
+        reason = TOO_DEEP
     raise SourceError(reason, line)
 
 

@@ -19,7 +19,7 @@ from builder.graft.entries import (
     value_text,
 )
 from builder.graft.insertion import with_entries
-from builder.graft.syntax import SourceError, bindings, parse_source
+from builder.graft.syntax import TOO_DEEP, SourceError, bindings, parse_source
 from builder.graft.table_errors import (
     ModuleUnreadableError,
     NameNotBoundError,
@@ -64,6 +64,13 @@ def edit_table(source: bytes, entries: Entries, *, table: str, place: str) -> Ta
     proven: its syntax tree is that of the source with the entries appended, and nothing else.
     Raises TableError of several kinds (builder/graft/table_errors.py) or ModuleUnreadableError.
     """
+    try:
+        return _edited(source, entries, table=table, place=place)
+    except RecursionError as error:
+        raise ModuleUnreadableError(place, 0, TOO_DEEP) from error
+
+
+def _edited(source: bytes, entries: Entries, *, table: str, place: str) -> TableEdit:
     asked = _as_entries(entries)
     module = _parsed(source, place)
     found = find_table(module, table, place, keyed=isinstance(entries, Mapping))

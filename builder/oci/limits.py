@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from builder.errors import Message
-from builder.oci.errors import LayerError
+from builder.oci.errors import BlobError, LayerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,6 +30,9 @@ MAX_ENTRIES: Final = 1_000_000
 
 MAX_PATH_BYTES: Final = 4095
 """What Linux takes."""
+
+MAX_READ_BYTES: Final = 256 * 2**20
+"""Of a file that is read into memory: one that is edited, or whose imports are followed."""
 
 REMEDY: Final = "do not use this image; if it is one of your own, make it smaller"
 
@@ -112,6 +115,27 @@ class PathTooLongError(LayerError):
                 what="an entry's path or link is too long",
                 expected=f"at most {MAX_PATH_BYTES} bytes, which is what Linux takes",
                 found=f"{self.size_bytes} bytes, beginning with {self.path[:60]!r}",
+                remedy=REMEDY,
+            ),
+        )
+
+
+@dataclass(eq=False)
+class BlobTooLargeError(BlobError):
+    """A file is too large to be read into memory at once."""
+
+    _: KW_ONLY
+    limit_bytes: int
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The file and the limit."""
+        return (
+            Message(
+                place=f"{self.place}: {self.digest}",
+                what="a file is too large to be edited, or to be looked into",
+                expected=f"at most {self.limit_bytes} bytes",
+                found="more",
                 remedy=REMEDY,
             ),
         )

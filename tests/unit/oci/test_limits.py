@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from builder.edges.files import MAX_TEXT_BYTES
+from builder.graft.syntax import MAX_SOURCE_BYTES
 from builder.json_text import MAX_DEPTH
 from builder.oci.assemble import MAX_LAYERS
 from builder.oci.limits import (
@@ -15,6 +17,7 @@ from builder.oci.limits import (
     MAX_EXPANSION,
     MAX_IMAGE_LAYERS,
     MAX_PATH_BYTES,
+    MAX_READ_BYTES,
     ExpansionError,
     expanded,
 )
@@ -36,8 +39,10 @@ def test_the_page_states_every_limit() -> None:
         f"{MAX_ENTRIES}",
         f"{MAX_PATH_BYTES} bytes",
         f"{MAX_EXPANSION} times its size, or {FREE_PLAIN_BYTES // 2**30} GiB if that is more",
+        f"{MAX_READ_BYTES // 2**20} MiB, and {MAX_SOURCE_BYTES // 2**20} MiB as Python source",
         "128 MiB",
     ]
+    assert f"may have {MAX_TEXT_BYTES // 2**20} MiB each" in section
 
 
 @pytest.mark.parametrize("stored_bytes", [0, 1, FREE_PLAIN_BYTES // MAX_EXPANSION])

@@ -14,6 +14,7 @@ import pytest
 from builder.digest import Digest, digest_bytes, hex_of
 from builder.edges.store import BlobStore
 from builder.oci.errors import DamagedBlobError, DigestMismatchError, StorageError
+from builder.oci.limits import BlobTooLargeError
 from builder.oci.model import OCI_LAYER_TAR, Descriptor
 
 ROOT = Path(__file__).parents[3]
@@ -140,3 +141,17 @@ def test_two_writers_of_one_blob_at_once_both_succeed(tmp_path: Path) -> None:
     assert [process.returncode for process in writers] == [0, 0]
     assert files(tmp_path) == [BlobStore(tmp_path).path(Digest(digest))]
     assert len(BlobStore(tmp_path).read(Digest(digest))) == 200 * 65536
+
+
+def test_a_blob_that_is_too_large_is_not_read_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builder.edges.store.MAX_READ_BYTES", 100)
+    store = BlobStore(tmp_path)
+    fitting, large = store.put([bytes(100)]), store.put([bytes(101)])
+
+    assert store.read(fitting) == bytes(100)
+    with pytest.raises(BlobTooLargeError) as caught:
+        store.read(large)
+    assert (caught.value.digest, caught.value.limit_bytes) == (large, 100)
+    assert b"".join(store.chunks(large)) == bytes(101)
