@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tests.fuzz.documents import DOCKER_CONFIG, IMAGE, LOCK, MANIFEST
+from tests.fuzz.stacks import STACK
 from tests.fuzz.tars import TAR
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 TARGETS: Final[dict[str, Target]] = {
     "tar": TAR,
+    "stack": STACK,
     "image": IMAGE,
     "lock": LOCK,
     "manifest": MANIFEST,
