@@ -63,7 +63,7 @@ def main() -> None:
             sys.argv[0],
             str(corpus),
             f"-artifact_prefix={corpus.parent}/{options.target}-",
-            f"-dict={words}",
+            *([f"-dict={words}"] if target.words else []),
             f"-max_total_time={round(options.minutes * 60)}",
             f"-max_len={target.max_bytes}",
             f"-rss_limit_mb={MAX_MIB}",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import stat
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,19 +16,14 @@ from hypothesis import strategies as st
 
 from builder.edges.layout import write_layout
 from builder.oci.dual import DualArchive
-from builder.oci.tree import Kind
-from builder.oci.whiteout import read_tree
 from deploy.lab.control import LabNode
-from tests.fakes import MemoryBlobs
 from tests.fuzz.stacks import layers_of, sane
 from tests.integration.stores.layout_tree import LIST_PROGRAM, Listing
-from tests.unit.oci.archives import Published, tar_of
+from tests.listings import listing_below, listing_of, published_image
 
 if TYPE_CHECKING:
-    from builder.oci.model import Image
     from deploy.lab.lifecycle import LabState
 
-KINDS: Final = {Kind.FILE: "file", Kind.DIRECTORY: "dir", Kind.SYMLINK: "link", Kind.OTHER: "other"}
 STACKS: Final = st.binary(min_size=30, max_size=120).map(
     lambda data: sane(layers_of(data, wild=False))
 )
@@ -45,43 +38,6 @@ FEW: Final = settings(
 MANY: Final = settings(FEW, max_examples=150, derandomize=False)
 MACHINE: Final = "/machine"
 OF_THE_ENGINE: Final = ("/.dockerenv", "/dev", "/etc", "/proc", "/sys", MACHINE)
-
-
-def published_image(layers: list[list[Any]]) -> tuple[Published, Image]:
-    published = Published()
-    return published, published.image(*(tar_of(*members) for members in layers if members))
-
-
-def listing_of(published: Published, image: Image) -> Listing:
-    """What we say that a container sees."""
-    blobs = MemoryBlobs()
-    tree = read_tree(published.source, image.layers, keep=lambda _: True, blobs=blobs)
-    return {
-        f"/{path}": [
-            *(KINDS[entry.kind], entry.mode, entry.uid, entry.gid, entry.mtime),
-            entry.content.removeprefix("sha256:") if entry.content else entry.link,
-        ]
-        for path, entry in tree.entries.items()
-        if path
-    }
-
-
-def listing_below(root: Path) -> Listing:
-    """What is on disk."""
-    kinds = {stat.S_IFDIR: "dir", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
-    found: Listing = {}
-    for path in root.rglob("*"):
-        info = path.lstat()
-        kind = kinds.get(stat.S_IFMT(info.st_mode), "other")
-        content = os.readlink(path) if kind == "link" else ""  # noqa: PTH115 - as it is written
-        if kind == "file":
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-        times = int(info.st_mtime)
-        mode = stat.S_IMODE(info.st_mode)
-        found[f"/{path.relative_to(root)}"] = [
-            *(kind, mode, info.st_uid, info.st_gid, times, content)
-        ]
-    return found
 
 
 def run(*argv: str) -> str:
