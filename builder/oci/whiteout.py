@@ -154,7 +154,7 @@ class _Node:
         self.children[name] = node
 
     def flat(self) -> dict[str, Entry]:
-        """Every entry below this node by path."""
+        """Every entry below this node by path; the tree goes on the way, as memory is dear."""
         found: dict[str, Entry] = {}
         todo = [self]
         while todo:
@@ -162,6 +162,7 @@ class _Node:
             if node.entry is not None:
                 found[node.entry.path] = node.entry
             todo.extend(node.children.values())
+            node.children = _NO_CHILDREN
         return found
 
 
