@@ -137,36 +137,29 @@ class DaemonSource:
         Raises MissingBlobError, SizeMismatchError or DiffIdMismatchError.
         """
         wanted = list(layers)
-        found = self._known_listings(wanted, keep, blobs)
-        if self._lacks(wanted, found) and not self._read_now:
-            self._read_again(keep)
-            found = self._known_listings(wanted, keep, blobs)
-        lacking = self._lacks(wanted, found)
-        if lacking:
-            self._bring(self._image(), lacking)
-        for layer, listing in zip(wanted, found, strict=True):
-            yield listing or read_layer_of(self, layer, keep=keep, blobs=blobs)
+        for number, layer in enumerate(wanted):
+            listing = self._known_listing(layer, keep, blobs)
+            if listing is None and not self._read_now and not self._has(layer.descriptor):
+                self._read_again(keep)
+                listing = self._known_listing(layer, keep, blobs)
+            if listing is None:
+                without = (
+                    item.descriptor
+                    for item in wanted[number:]
+                    if self._known_listing(item, keep, blobs) is None
+                )
+                self._bring(self._image(), list(without))
+                listing = read_layer_of(self, layer, keep=keep, blobs=blobs)
+            yield listing
 
-    def _known_listings(
-        self, layers: Iterable[Layer], keep: Callable[[str], bool], blobs: Blobs
-    ) -> list[LayerListing | None]:
-        """What is known of each layer; None where the bytes of a wanted file are not."""
-        image = self._image()
-        found: list[LayerListing | None] = []
-        for layer in layers:
-            known = self._layer(image, layer.descriptor.digest)
-            _require_same(known, layer, self.place)
-            listing = parse_listing(self._store.chunks(known.listing), layer)
-            found.append(listing if self._hand_over(listing, keep, blobs) else None)
-        return found
-
-    def _lacks(
-        self, layers: Iterable[Layer], found: Iterable[LayerListing | None]
-    ) -> list[Descriptor]:
-        """The layers without a listing whose blobs are not here either."""
-        pairs = zip(layers, found, strict=True)
-        without = (layer.descriptor for layer, listing in pairs if listing is None)
-        return [item for item in without if not self._has(item)]
+    def _known_listing(
+        self, layer: Layer, keep: Callable[[str], bool], blobs: Blobs
+    ) -> LayerListing | None:
+        """What is known of a layer; None where the bytes of a wanted file are not."""
+        known = self._layer(self._image(), layer.descriptor.digest)
+        _require_same(known, layer, self.place)
+        listing = parse_listing(self._store.chunks(known.listing), layer)
+        return listing if self._hand_over(listing, keep, blobs) else None
 
     def _hand_over(self, listing: LayerListing, keep: Callable[[str], bool], blobs: Blobs) -> bool:
         """Whether the bytes of all wanted files of a layer are in `blobs`, once they are put there.
