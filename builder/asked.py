@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from builder.digest import Digest
+    from builder.graft.verdicts import Verdicts
     from builder.lock import ModelFile
     from builder.manifest import ClusterManifest, Source
 
@@ -24,7 +25,8 @@ class Wanted:
 
     `own_files` are the files of the repository that the image is made of, whose bytes are in
     the blob store already; `model_files` those of the model's folder. `place` turns a location
-    such as `image.graft[0]` into the text of an error's place.
+    such as `image.graft[0]` into the text of an error's place. With `verdicts` the closure check
+    need not be made again for what it judged before.
     """
 
     manifest: ClusterManifest
@@ -33,6 +35,8 @@ class Wanted:
     own_files: Mapping[str, ModelFile] = field(default_factory=dict)
     model_files: tuple[ModelFile, ...] = ()
     architectures: tuple[str, ...] = ()
+    model_type: str = ""
+    verdicts: Verdicts | None = None
 
 
 def as_asked(lock: Lock, wanted: Wanted) -> Lock:

@@ -41,27 +41,37 @@ def current(loaded: LoadedManifest) -> LockReport:
 
 def wanted_of(loaded: LoadedManifest) -> Wanted:
     """The manifest with what it points to, as resolving takes it."""
+    architectures, model_type = _checkpoint(loaded)
     return Wanted(
         manifest=loaded.manifest,
         cluster_digest=loaded.cluster_digest,
         place=loaded.place,
         own_files=loaded.own_files,
         model_files=loaded.model_files,
-        architectures=_architectures(loaded),
+        architectures=architectures,
+        model_type=model_type,
     )
 
 
-def _architectures(loaded: LoadedManifest) -> tuple[str, ...]:
-    """The architectures that the checkpoint's config.json states; none for a model of the Hub."""
+def _checkpoint(loaded: LoadedManifest) -> tuple[tuple[str, ...], str]:
+    """The architectures and the model type that the checkpoint's config.json states.
+
+    Nothing for a model of the Hub, and no model type if there is none, or if the checkpoint
+    brings its own configuration class.
+    """
     folder = loaded.manifest.model.files
     if folder is None:
-        return ()
+        return (), ""
     path = loaded.folder / folder / "config.json"
     try:
         document = json.loads(path.read_bytes())
         found = document["architectures"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        brings_own = "AutoConfig" in document.get("auto_map", {})
+        model_type = document.get("model_type", "")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, AttributeError) as error:
         raise CheckpointConfigError(str(path), f"{type(error).__name__}: {error}") from error
     if not (isinstance(found, list) and found and all(isinstance(item, str) for item in found)):
         raise CheckpointConfigError(str(path), f"architectures = {found!r}")
-    return tuple(found)
+    if not isinstance(model_type, str):
+        raise CheckpointConfigError(str(path), f"model_type = {model_type!r}")
+    return tuple(found), "" if brings_own else model_type

@@ -200,9 +200,11 @@ class Hybrid:
                 plugins_allowed=self._environment().get("VLLM_PLUGINS"),
                 registers=self._section.registers,
                 architectures=self._wanted.architectures,
+                model_type=self._wanted.model_type,
                 donors={name: read.tree for name, read in self._donors.items()},
                 place=self._wanted.place,
-            )
+            ),
+            self._wanted.verdicts,
         )
         if findings:
             raise ClosureError(findings)

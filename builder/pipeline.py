@@ -14,6 +14,7 @@ from builder.edges.inputs import Inputs
 from builder.edges.output import output_at, write_output
 from builder.edges.store import BlobStore
 from builder.edges.vendor import Vendored, vendor_folder
+from builder.edges.verdicts import VerdictFolder
 from builder.errors import LockError
 from builder.labels import image_reference
 from builder.lock import all_digests, own_sources
@@ -49,6 +50,9 @@ _LOCAL_KINDS: Final = frozenset({"oci", "archive", "docker"})
 
 STORE: Final = ".sparklock/store"
 """The blob store, beside the manifest. It can be deleted at any time."""
+
+VERDICTS: Final = ".sparklock/verdicts"
+"""What the closure check found for images of before; it can be deleted too."""
 
 CHECK: Final = ".sparklock/check"
 """Where both assemblies are kept when `inv build --check` found that they differ."""
@@ -220,7 +224,8 @@ def resolved(
     store = store_of(loaded)
     store_own_files(loaded, store)
     sources = FolderSources(loaded, store, reach, progress)
-    return resolve(wanted_of(loaded), sources, store, progress, before)
+    wanted = replace(wanted_of(loaded), verdicts=VerdictFolder(loaded.folder / VERDICTS))
+    return resolve(wanted, sources, store, progress, before)
 
 
 def locked_anew(

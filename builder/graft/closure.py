@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,20 +13,24 @@ from builder.graft.donor_tables import missing_in_tables
 from builder.graft.donors import Donors
 from builder.graft.findings import OtherFailure, UnreadableModule, WrongVersion
 from builder.graft.grafted import broken_by_graft
+from builder.graft.model_types import unknown_model_type
 from builder.graft.modules import Modules
 from builder.graft.open_imports import lost_names, open_imports
 from builder.graft.packages import VLLM, find_package, installed_version
 from builder.graft.parsed import Parsed
 from builder.graft.plugin_findings import plugins_not_loaded, unmet_plugins
 from builder.graft.registrations import unknown_architectures, unmet_register
+from builder.graft.verdicts import keep_verdict, kept_verdict, verdict_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from builder.digest import JsonValue
     from builder.graft.commands import Launch
     from builder.graft.findings import Finding
     from builder.graft.packages import PackageRoot, Read
     from builder.graft.pick import Pick
+    from builder.graft.verdicts import Verdicts
     from builder.manifest import Plugin, Register
     from builder.oci.tree import ImageTree
 
@@ -40,6 +45,7 @@ class ClosureInputs:
     modules and `files` our own files; a later one of equal path wins, and picks come first.
     `removed` are tree paths that we delete. `plugins_allowed` is VLLM_PLUGINS of every container.
     `donors` may be empty (a build from the lock alone): then no remedy can name a donor's file.
+    Without `model_type` the checkpoint has none to look for, or brings its own class for it.
     `place` turns a location of the manifest, such as `vllm.version`, into an error's place.
     """
 
@@ -55,23 +61,25 @@ class ClosureInputs:
     plugins: tuple[Plugin, ...] = ()
     plugins_allowed: str | None = None
     architectures: tuple[str, ...] = ()
+    model_type: str = ""
     donors: Mapping[str, ImageTree] = field(default_factory=dict)
     place: Callable[[str], str] = "cluster.toml: {}".format
 
 
-def check_closure(inputs: ClosureInputs) -> tuple[Finding, ...]:
+def check_closure(inputs: ClosureInputs, verdicts: Verdicts | None = None) -> tuple[Finding, ...]:
     """Everything that would fail in a container of the image; empty if it closes.
 
-    Findings come in a fixed order: version, then package by package imports and registrations,
-    architectures, commands. The caller raises ClosureError(findings) if there are any. Raises
-    PackageNotFoundError or PackageAmbiguousError when a package itself cannot be found.
+    Findings come in a fixed order: version, then package by package imports, registrations,
+    overrides and calls, tables; then architectures and model type, plugins, commands. With
+    `verdicts` what modules say is not read again when nothing changed. The caller raises
+    ClosureError(findings) if there are any. Raises PackageNotFoundError or PackageAmbiguousError
+    when a package itself cannot be found.
     """
     view = _View.of(inputs)
     return (
         *view.version(),
-        *(finding for package in view.packages() for finding in view.package(package)),
+        *view.modules(verdicts),
         *view.plugins(),
-        *view.architectures(),
         *check_commands(view.tree, inputs.launch, place=inputs.place("serve.node_script")),
     )
 
@@ -112,8 +120,45 @@ class _View:
         if installed != wanted:
             yield WrongVersion(self.inputs.place("vllm.version"), VLLM, wanted, installed)
 
-    def package(self, package: str) -> Iterator[Finding]:
-        """The findings of one package: open imports, lost names, unmet registrations."""
+    def modules(self, verdicts: Verdicts | None) -> tuple[Finding, ...]:
+        """The findings that the texts of modules decide, kept ones if there are."""
+        if verdicts is None:
+            return tuple(self._of_modules())
+        trees = {f"donor {name}": tree for name, tree in self.inputs.donors.items()}
+        trees |= {"base": self.inputs.base, "image": self.tree}
+        key = verdict_key(verdicts.checker, self._facts(), trees)
+        found = kept_verdict(verdicts, key)
+        if found is None:
+            found = tuple(self._of_modules())
+            keep_verdict(verdicts, key, found)
+        return found
+
+    def _facts(self) -> JsonValue:
+        """All that decides the findings of modules, besides the trees."""
+        registers: list[JsonValue] = [
+            [self.inputs.place(f"image.register[{index}]"), item.model_dump(mode="json")]
+            for index, item in enumerate(self.inputs.registers)
+        ]
+        picks: list[JsonValue] = [[item.target, item.donor] for item in self.inputs.picks]
+        return {
+            "python": sys.version,
+            "packages": [*self.packages()],
+            "roots": [self.root(package).path for package in self.packages()],
+            "picks": picks,
+            "files": sorted(file.path for file in self.inputs.files),
+            "registers": registers,
+            "architectures": [*self.inputs.architectures],
+            "by_plugins": sorted(self._by_plugins()),
+            "model_type": self.inputs.model_type,
+        }
+
+    def _of_modules(self) -> Iterator[Finding]:
+        for package in self.packages():
+            yield from self._package(package)
+        yield from self._checkpoint()
+
+    def _package(self, package: str) -> Iterator[Finding]:
+        """The findings of one package."""
         root = self.root(package)
         base = Modules(self.inputs.base, self.inputs.read, root.site, self.parsed)
         modules = Modules(self.tree, self.read, root.site, self.parsed)
@@ -124,10 +169,11 @@ class _View:
             if register.package == package:
                 place = self.inputs.place(f"image.register[{index}]")
                 yield from unmet_register(modules, root, register, place, self.donors)
+        unreadable = sorted(modules.unreadable.values(), key=lambda module: module.path)
         yield from broken_by_graft(base, modules, root, added, self.donors)
-        told = frozenset(self.inputs.architectures)
+        told = self._by_plugins().union(self.inputs.architectures)
         yield from missing_in_tables(root, base, modules, added, self.donors, told=told)
-        for module in sorted(modules.unreadable.values(), key=lambda module: module.path):
+        for module in unreadable:
             yield UnreadableModule(module.path, module.line, module.reason)
 
     def plugins(self) -> Iterator[Finding]:
@@ -143,19 +189,25 @@ class _View:
         for module in sorted(modules.unreadable.values(), key=lambda module: module.path):
             yield UnreadableModule(module.path, module.line, module.reason)
 
-    def architectures(self) -> Iterator[Finding]:
+    def _checkpoint(self) -> Iterator[Finding]:
         root = self.root(VLLM)
         base = Modules(self.inputs.base, self.inputs.read, root.site, self.parsed)
         modules = Modules(self.tree, self.read, root.site, self.parsed)
-        registered = {name for plugin in self.inputs.plugins for name in plugin.register_}
+        registered = self._by_plugins()
         wanted = [name for name in self.inputs.architectures if name not in registered]
         yield from unknown_architectures(base, modules, root, wanted, self.donors)
+        model_type = self.inputs.model_type
+        yield from unknown_model_type(modules, root, self.tree, model_type, self.donors)
+
+    def _by_plugins(self) -> frozenset[str]:
+        """The architectures that plugins register."""
+        return frozenset(name for plugin in self.inputs.plugins for name in plugin.register_)
 
     def _added(self, root: PackageRoot) -> dict[str, str]:
         """The modules of a package that we add: tree path to donor, or to "" for our own."""
         picks = {pick.target: pick.donor for pick in self.inputs.picks}
         ours = {file.path: "" for file in self.inputs.files}
-        real = {self.tree.resolve(path): donor for path, donor in {**picks, **ours}.items()}
+        real = {self.tree.resolve(path): donor for path, donor in {**ours, **picks}.items()}
         return {
             path: donor
             for path, donor in real.items()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from builder.errors import BuildError
-from builder.graft.findings import DonorEntry, DonorFile
+from builder.graft.findings import DonorEntry, DonorFile, DonorValue
+from builder.graft.mentions import mentions_of
 from builder.graft.modules import Modules
 from builder.graft.packages import PackageRoot, find_package
 from builder.graft.tables import as_pair, dict_literals, own_items
@@ -68,6 +69,15 @@ class Donors:
                 pair = None if value is None else as_pair(value)
                 if pair is not None:
                     return DonorEntry(donor, table, pair)
+        return None
+
+    def entry(self, package: str, file: str, key: str) -> DonorValue | None:
+        """A donor's entry of a key in a table of a file; None if no donor has one."""
+        for donor, there, modules in self._each(package, ""):
+            found = modules.fact(mentions_of, there.file(file))
+            for entry in () if found is None else found.entries:
+                if entry.key == key and entry.toml:
+                    return DonorValue(donor, entry.table, entry.toml)
         return None
 
     def _each(self, package: str, first: str) -> Iterator[tuple[str, PackageRoot, Modules]]:

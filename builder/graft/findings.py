@@ -204,6 +204,54 @@ class UnknownArchitecture:
 
 
 @dataclass(frozen=True, slots=True)
+class DonorValue:
+    """An entry that a donor has in a table; `toml` is its value as a manifest writes it."""
+
+    donor: str
+    table: str
+    toml: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownModelType:
+    """A model type of the checkpoint for which the assembled image has no configuration class.
+
+    `looked_at` are the tree paths of the tables that could have it; `file` is vLLM's own, relative
+    to the package.
+    """
+
+    model_type: str
+    looked_at: tuple[str, ...]
+    package: str
+    file: str
+    near: tuple[str, ...]
+    known_by: DonorValue | None
+
+    @property
+    def message(self) -> Message:
+        """The model type, where it was looked for, and the entry that a donor has."""
+        near = f"; near names: {', '.join(self.near)}" if self.near else ""
+        return Message(
+            place=f"/{self.looked_at[0]}",
+            what=f"the checkpoint's model_type {self.model_type} has no configuration class, so "
+            "config.json cannot be loaded",
+            expected=f"{self.model_type} as a key of vLLM's table or of that of transformers",
+            found=f"in neither: looked at {', '.join(f'/{path}' for path in self.looked_at)}{near}",
+            remedy=self._remedy(),
+        )
+
+    def _remedy(self) -> str:
+        if self.known_by is None:
+            return "use a base whose transformers knows it, or a donor whose vLLM has its class"
+        known = self.known_by
+        return (
+            f'add [[image.register]] package = "{self.package}", file = "{self.file}", table = '
+            f'"{known.table}", entries = {{ "{self.model_type}" = {known.toml} }}, as donor '
+            f"{known.donor} has it, and [[image.graft]] the file of that class"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class WrongVersion:
     """The assembled image has another version of a package than the manifest says."""
 

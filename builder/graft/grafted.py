@@ -27,16 +27,19 @@ def broken_by_graft(
 
     First the grafted files by path, then the base's own files that use what a graft replaced.
     """
-    after = Symbols(modules)
-    image = _Image(after, root, added)
-    references: dict[str, Symbols] = {}
+    image = _Image(Symbols(modules), root, added)
+    as_it_was = Symbols(base)
+    references = {"": as_it_was}
     for path, donor in sorted(added.items()):
         opened = donors.open(donor, root.package)
         if opened is not None:
             before = references.setdefault(donor, Symbols(opened[1]))
             closing = partial(_of_donor, donors, root, donor)
             yield from broken(image.subject(path, donor, before, closing))
-    yield from _reached(image, Symbols(base), donors)
+        elif not donor and base.has(path):  # a file of the base with a patch of ours
+            closing = partial(_of_itself, donors, root, image.module(path))
+            yield from broken(image.subject(path, "", as_it_was, closing))
+    yield from _reached(image, as_it_was, donors)
 
 
 class _Image:

@@ -22,6 +22,11 @@ Read: TypeAlias = Callable[[Digest], bytes]
 VLLM: Final = "vllm"
 """The package whose version the lock states; read from every image, grafted or not."""
 
+TRANSFORMERS_TABLES: Final = (
+    r"(?:.*/)?transformers/models/auto/(?:configuration_auto|auto_mappings)\.py"
+)
+"""Where transformers keeps its table of model types, in any folder of an image."""
+
 _SITE = r"(?:.*/)?(?:site|dist)-packages"
 _KEPT = re.compile(rf"{_SITE}/[^/]+\.dist-info/(?:METADATA|entry_points\.txt)")
 
@@ -94,17 +99,19 @@ def keep_for(packages: Iterable[str], files: Iterable[str] = ()) -> Callable[[st
     """Whether a layer reader should keep the content of the file at a tree path.
 
     True for `*.py` of the packages, for `files` (paths relative to a package's folder, of any
-    name), and for METADATA and entry_points.txt of every dist-info.
+    name), for METADATA and entry_points.txt of every dist-info, and for the files in which
+    transformers lists model types.
     """
     names = "|".join(re.escape(name) for name in sorted(packages)) or r"(?!)"
     inside = re.compile(rf"{_SITE}/(?:{names})/(.+)")
     wanted = frozenset(files)
+    tables = re.compile(TRANSFORMERS_TABLES)
 
     def keep(path: str) -> bool:
         match = inside.fullmatch(path)
         if match and (match[1].endswith(".py") or match[1] in wanted):
             return True
-        return _KEPT.fullmatch(path) is not None
+        return _KEPT.fullmatch(path) is not None or tables.fullmatch(path) is not None
 
     return keep
 

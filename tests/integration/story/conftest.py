@@ -89,7 +89,7 @@ def force_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
     A build by the lock alone does not repeat the check, so `inv deploy` takes it from there.
     """
-    monkeypatch.setattr(hybrid, "check_closure", lambda _: ())
+    monkeypatch.setattr(hybrid, "check_closure", lambda *_: ())
 
     def write(manifest: Path) -> None:
         pipeline.lock(manifest, Silent())
