@@ -87,11 +87,22 @@ def grafted_names(grafted: Grafted) -> frozenset[str]:
         if grafted.base.has(path):
             found -= grafted.base.fact(_names_in, path) or frozenset()
         else:
-            stem = ModuleName.of(path.removeprefix(grafted.root.site + "/")).dotted
-            names |= {stem, stem.rpartition(".")[2]}
+            module = ModuleName.of(path.removeprefix(grafted.root.site + "/")).dotted
+            names |= {module, *_stem(module, found)}
         names |= found
     suggested = {_suggested(name) for name in names} - {""}
     return frozenset(names | {name for name in suggested if not _is_known(grafted, name)})
+
+
+def _stem(module: str, classes: frozenset[str]) -> set[str]:
+    """The last part of a module's name, if a class of it is named alike: foo_mtp, FooMTP.
+
+    Others, such as `serving` or `utils`, mean many things.
+    """
+    stem = module.rpartition(".")[2]
+    plain = stem.replace("_", "").lower()
+    alike = any(name.replace("_", "").lower().startswith(plain) for name in classes)
+    return {stem} if alike and plain else set()
 
 
 def _names_in(tree: ast.Module, _: ModuleName) -> frozenset[str]:

@@ -6,7 +6,6 @@ import json
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from builder.digest import canonical_json
 from builder.errors import Message
 from builder.graft import findings, override_findings, table_findings
 from builder.graft.mentions import Entry
@@ -30,8 +29,13 @@ class UnknownRecordError(ValueError):
 
 
 def write_findings(found: Iterable[Finding]) -> bytes:
-    """The findings as canonical JSON."""
-    return canonical_json([_written(item) for item in found])
+    """The findings as JSON."""
+    return ascii_json([_written(item) for item in found])
+
+
+def ascii_json(value: JsonValue) -> bytes:
+    """One spelling of a value; text that came from bytes of no encoding is written too."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def read_findings(data: bytes) -> tuple[Finding, ...]:

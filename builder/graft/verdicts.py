@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from builder.digest import canonical_json, digest_bytes
-from builder.graft.records import UnknownRecordError, read_findings, write_findings
+from builder.digest import digest_bytes
+from builder.graft.records import UnknownRecordError, ascii_json, read_findings, write_findings
 from builder.oci.tree import Kind
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Verdicts(Protocol):
 def verdict_key(checker: str, facts: JsonValue, trees: Mapping[str, ImageTree]) -> Digest:
     """The digest over all that a verdict depends on."""
     modules: dict[str, JsonValue] = {name: _modules(tree) for name, tree in trees.items()}
-    return digest_bytes(canonical_json({"checker": checker, "facts": facts, "trees": modules}))
+    return digest_bytes(ascii_json({"checker": checker, "facts": facts, "trees": modules}))
 
 
 def kept_verdict(verdicts: Verdicts, key: Digest) -> tuple[Finding, ...] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from builder.progress import Silent
 from tests.bench import (
     building,
+    closure,
     delivery,
     first_delivery,
     lab_cycle,
@@ -39,6 +40,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "build": building.measure,
     "rebuild": rebuilding.measure,
     "donor": reading.measure,
+    "closure": closure.measure,
     "memory": memory.measure,
     "lab": lab_cycle.measure,
     "redeploy": redeploy.measure,

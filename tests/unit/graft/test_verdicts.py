@@ -98,6 +98,15 @@ def test_a_damaged_verdict_never_silences_a_finding(inputs: ClosureInputs, damag
     assert verdicts.data[key] == data
 
 
+def test_places_may_hold_bytes_of_no_encoding(inputs: ClosureInputs) -> None:
+    verdicts = MemoryVerdicts()
+    register = Register(package="vllm", file="t.py", table="T", entries={"A": ("b", "C")})
+    odd = replace(inputs, place="/\udcc3/cluster.toml: {}".format, registers=(register,))
+
+    assert check_closure(odd, verdicts) == check_closure(odd, verdicts) == check_closure(odd)
+    assert len(verdicts.data) == 1
+
+
 def test_a_verdict_of_another_image_under_this_key_is_none(inputs: ClosureInputs) -> None:
     verdicts, others = MemoryVerdicts(), MemoryVerdicts()
     first = check_closure(inputs, verdicts)
