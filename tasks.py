@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from builder.digest import JsonValue
     from builder.progress import Progress
     from deploy.lab.spec import LabSpec
+    from deploy.reports import StatusReport, StopReport
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,6 +94,17 @@ def _say(result: Reportable, *, as_json: bool) -> None:
         print_json(result.as_json())
     else:
         _print(result.text())
+
+
+def _say_all(result: StatusReport | StopReport, *, as_json: bool) -> None:
+    """Say a result of the nodes in reach, then why the others are not in it, and end with that."""
+    from builder.edges.console import print_error
+
+    _say(result, as_json=as_json)
+    if result.failure is not None:
+        if not as_json:  # the JSON object has the failures in it
+            print_error(result.failure, as_json=False)
+        sys.exit(result.failure.exit_code)
 
 
 def _print(text: str) -> None:
@@ -265,7 +277,7 @@ def status(_ctx: Context, file: str = FILE, json: bool = False) -> None:
     """Show what runs on each node, and whether it is what the lock says."""
     from deploy import pipeline
 
-    _say(pipeline.status(Path(file)), as_json=json)
+    _say_all(pipeline.status(Path(file)), as_json=json)
 
 
 @task(help=_help("file", "json", tail="how many lines of each rank (default: 100)"))
@@ -285,7 +297,7 @@ def stop(_ctx: Context, file: str = FILE, json: bool = False) -> None:
     """Stop and remove the pair's containers; images and model files stay."""
     from deploy import pipeline
 
-    _say(pipeline.stop(Path(file)), as_json=json)
+    _say_all(pipeline.stop(Path(file)), as_json=json)
 
 
 # --- proof -------------------------------------------------------------------------------------

@@ -32,14 +32,15 @@ from deploy.reports import (
     StopReport,
 )
 from deploy.state import Outcome
-from deploy.together import together
+from deploy.together import each, failure_of, together
 from deploy.wanted import wanted as wanted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from builder.digest import Digest
+    from builder.errors import SparklockError
     from builder.manifest import Node
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
@@ -91,24 +92,35 @@ def deploy(file: Path, progress: Progress) -> DeployReport:
 
 
 def status(file: Path) -> StatusReport:
-    """What runs on each node now, compared with the lock."""
+    """What runs on each node now, compared with the lock.
+
+    A node that cannot be asked is told in the report, unless no node can be.
+    """
     loaded, wanted = _wanted(file)
-    with _connected(loaded) as nodes:
-        states = _observed(wanted, nodes)
+    with _reached(loaded) as (nodes, unreached):
+        tasks = {name: partial(node.observe, wanted) for name, node in nodes.items()}
+        states, unobserved = each(tasks)
+    failure = failure_of((*unreached, *unobserved))
     return StatusReport(
         cluster=wanted.manifest.name,
         nodes=tuple(NodeStatus(s.node, s.engine, s.containers) for s in states.values()),
-        plan=make_plan(wanted, states),
+        plan=make_plan(wanted, states) if failure is None else None,
+        failure=failure,
     )
 
 
 def stop(file: Path) -> StopReport:
-    """Stop and remove every container of this cluster; images and model stay."""
+    """Stop and remove every container of this cluster; images and model stay.
+
+    A node that cannot be reached keeps its own, and is told in the report.
+    """
     loaded = read_manifest(file)
-    with _connected(loaded) as nodes, _guarded(nodes):
-        removed = together({name: partial(_remove_all, node) for name, node in nodes.items()})
+    with _reached(loaded) as (nodes, unreached), _guarded(nodes):
+        tasks = {name: partial(_remove_all, node) for name, node in nodes.items()}
+        removed, unstopped = each(tasks)
     pairs = ((node, container) for node, names in removed.items() for container in names)
-    return StopReport(loaded.manifest.name, tuple(pairs))
+    failure = failure_of((*unreached, *unstopped))
+    return StopReport(loaded.manifest.name, tuple(pairs), failure)
 
 
 def logs(file: Path, *, tail: int) -> LogsReport:
@@ -158,6 +170,16 @@ def _wanted(file: Path) -> tuple[LoadedManifest, Wanted]:
 @contextmanager
 def _connected(loaded: LoadedManifest) -> Iterator[Nodes]:
     """Every node in reach, in the manifest's order; or none, when one cannot be reached."""
+    with _reached(loaded) as (nodes, unreached):
+        failure = failure_of(unreached)
+        if failure is not None:
+            raise failure
+        yield nodes
+
+
+@contextmanager
+def _reached(loaded: LoadedManifest) -> Iterator[tuple[Nodes, Sequence[SparklockError]]]:
+    """The nodes in reach, in the manifest's order, and why others are not; raises if none is."""
     manifest = loaded.manifest
     config = ssh_config_of(loaded)
     known = partial(_blobs_built, loaded)
@@ -167,8 +189,9 @@ def _connected(loaded: LoadedManifest) -> Iterator[Nodes]:
         opened[node.name] = RemoteNode(manifest, node, config, known)
 
     try:
-        together({node.name: partial(reach, node) for node in manifest.nodes})
-        yield {node.name: opened[node.name] for node in manifest.nodes}
+        _, unreached = each({node.name: partial(reach, node) for node in manifest.nodes})
+        names = (node.name for node in manifest.nodes)
+        yield {name: opened[name] for name in names if name in opened}, unreached
     finally:
         together({name: node.close for name, node in opened.items()})
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from builder.digest import JsonValue
+    from builder.errors import SparklockError
     from deploy.actions import Plan
     from deploy.delivery import Delivered
     from deploy.state import ContainerFacts, EngineFacts
@@ -138,21 +139,29 @@ def _container(item: ContainerFacts) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """What runs on all nodes, and whether it is what the lock says."""
+    """What runs on all nodes, and whether it is what the lock says.
+
+    `failure` is why some of the nodes could not be asked; then there is no plan.
+    """
 
     cluster: str
     nodes: tuple[NodeStatus, ...]
-    plan: Plan
+    plan: Plan | None
+    failure: SparklockError | None = None
 
     @property
     def up_to_date(self) -> bool:
         """Whether every rank of the locked pair runs and was confirmed."""
-        return self.plan.up_to_date
+        return self.plan is not None and self.plan.up_to_date
 
     def text(self) -> str:
         """The status as lines of plain text."""
         lines = [line for node in self.nodes for line in node.lines()]
-        verdict = self.plan.text() if self.up_to_date else "not as locked; inv plan says why"
+        verdict = "not as locked; inv plan says why"
+        if self.plan is None:
+            verdict = "unknown, since not every node could be asked"
+        elif self.plan.up_to_date:
+            verdict = self.plan.text()
         return "\n".join([*lines, f"{self.cluster}: {verdict}"])
 
     def as_json(self) -> dict[str, JsonValue]:
@@ -161,27 +170,42 @@ class StatusReport:
             "cluster": self.cluster,
             "up_to_date": self.up_to_date,
             "nodes": [node.as_json() for node in self.nodes],
+            "failures": _failures(self.failure),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class StopReport:
-    """The containers that were removed, as (node, container name); images stay."""
+    """The containers that were removed, as (node, container name); images stay.
+
+    `failure` is why those of some nodes were not.
+    """
 
     cluster: str
     removed: tuple[tuple[str, str], ...]
+    failure: SparklockError | None = None
 
     def text(self) -> str:
         """What was removed as lines of plain text."""
         if not self.removed:
-            return f"{self.cluster}: nothing was deployed"
+            where = "" if self.failure is None else " on the nodes in reach"
+            return f"{self.cluster}: nothing was deployed{where}"
         lines = [f"  {node}  {name}" for node, name in self.removed]
         return "\n".join([f"{self.cluster}: removed, images and model files stay", *lines])
 
     def as_json(self) -> dict[str, JsonValue]:
         """What was removed as a JSON object."""
         removed = [{"node": node, "container": name} for node, name in self.removed]
-        return {"cluster": self.cluster, "removed": removed}
+        return {
+            "cluster": self.cluster,
+            "removed": removed,
+            "failures": _failures(self.failure),
+        }
+
+
+def _failures(failure: SparklockError | None) -> JsonValue:
+    """The messages of a failure as JSON objects."""
+    return [] if failure is None else [message.as_json() for message in failure.messages]
 
 
 @dataclass(frozen=True, slots=True)

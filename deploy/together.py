@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from builder.errors import SparklockError
@@ -33,6 +34,34 @@ def together(
     if failures:
         raise _one_error(failures)
     return {node: task.result() for node, task in running.items()}
+
+
+def each(tasks: Mapping[str, Callable[[], R]]) -> tuple[dict[str, R], list[SparklockError]]:
+    """As `together`, with what became of every node: the results, and the failures of the others.
+
+    Raises only when all have failed, or what is no known failure.
+    """
+    failures: dict[str, SparklockError] = {}
+
+    def tried(node: str, task: Callable[[], R]) -> list[R]:
+        try:
+            return [task()]
+        except SparklockError as error:
+            failures[node] = error
+            return []
+
+    found = together({node: partial(tried, node, task) for node, task in tasks.items()})
+    told = [failures[node] for node in tasks if node in failures]
+    if told and len(told) == len(tasks):
+        raise _one_error(told)
+    return {node: result for node, results in found.items() for result in results}, told
+
+
+def failure_of(failures: Sequence[SparklockError]) -> SparklockError | None:
+    """The one error of the nodes that failed; None if none did."""
+    error = _one_error(failures) if failures else None
+    assert error is None or isinstance(error, SparklockError)
+    return error
 
 
 def _one_error(failures: Sequence[BaseException]) -> BaseException:

@@ -72,9 +72,11 @@ class ImageDelivery:
     proof: str
     told: Callable[[str], None]
     _pulled_base: str = field(default="", init=False)
+    _known_facts: EngineFacts | None = field(default=None, init=False)
 
     def facts(self, image: WantedImage, engine: EngineFacts) -> SupplyFacts:
         """What planning needs to know to bring an image that the node lacks."""
+        self._known_facts = engine
         return supply_facts(self.connection, self.engine, engine, image, self.known)
 
     def pull_base(self, action: PullBase, stopped: Callable[[], bool]) -> None:
@@ -107,7 +109,7 @@ class ImageDelivery:
             return self._load_instead(FORBIDDEN, image, supply, watch)
         except node_errors.TunnelFailedError as error:
             return self._load_instead(error.detail, image, supply, watch)
-        facts = self.engine.facts()
+        facts = self._engine_facts()
         self._accept(image, f"{source}@{image.manifest_digest}", facts)
         return Delivered(Way.PULL, server.sent_bytes)
 
@@ -116,7 +118,7 @@ class ImageDelivery:
 
         What turns out to be missing is added; the last resort is the whole archive.
         """
-        facts = self.engine.facts()
+        facts = self._engine_facts()
         trial = image.reference + TRIAL
         left_out: frozenset[Digest] | None = present(self.engine, facts.store, image, self.known)
         first, sent_bytes = True, 0
@@ -143,7 +145,7 @@ class ImageDelivery:
 
     def tag(self, image: WantedImage) -> None:
         """Give the image that is there its tag, once it is proven; drop its trial tag."""
-        facts = self.engine.facts()
+        facts = self._engine_facts()
         for name in sorted(image.engine_ids):
             if image.is_image(self.engine.image(name)):
                 self._prove(name, facts)
@@ -153,6 +155,12 @@ class ImageDelivery:
         raise node_errors.EngineNotFoundError(
             self.connection.node, f"tag image {image.reference}", "the image is gone"
         )
+
+    def _engine_facts(self) -> EngineFacts:
+        """The engine, which is asked once: it stays the same for as long as the connection."""
+        if self._known_facts is None:
+            self._known_facts = self.engine.facts()
+        return self._known_facts
 
     def _pull_from(self, source: str, image: WantedImage, server: BlobServer, watch: Watch) -> None:
         deadline = time.monotonic() + FIRST_REQUEST_S
@@ -214,8 +222,8 @@ class ImageDelivery:
             self._prove(name, facts)
             self.engine.tag(name, image.reference)
         finally:
-            self._discard(name)
-            self._discard(image.reference + TRIAL)  # a deploy that was killed may have left it
+            for other in {name, image.reference + TRIAL}:  # the last one a killed deploy may leave
+                self._discard(other)
         if self._pulled_base:
             self._discard(self._pulled_base)
 

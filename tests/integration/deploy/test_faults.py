@@ -201,6 +201,35 @@ def test_both_broken_nodes_are_told(cluster: Cluster) -> None:
     assert places == ["node spark-a", "node spark-b"]
 
 
+@pytest.mark.parametrize("dead", NODES)
+def test_with_a_dead_node_status_tells_of_the_other_and_stop_stops_it(
+    served: Cluster, dead: str
+) -> None:
+    (living,) = set(NODES) - {dead}
+    served.node(dead).stop_sshd()
+    status = pipeline.status(served.file)
+    assert [node.node for node in status.nodes] == [living]
+    assert [item.running for item in status.nodes[0].containers] == [True]
+    assert not status.up_to_date
+    assert "unknown" in status.text()
+    assert isinstance(status.failure, node_errors.NodeRefusedError)
+    assert status.failure.node == dead
+    stopped = pipeline.stop(served.file)
+    assert [node for node, _ in stopped.removed] == [living]
+    assert stopped.failure is not None
+    assert stopped.failure.exit_code == 5
+    served.node(dead).start_sshd()
+    assert [node for node, _ in pipeline.stop(served.file).removed] == [dead]
+
+
+def test_with_no_node_in_reach_status_is_an_error(served: Cluster) -> None:
+    for name in NODES:
+        served.node(name).stop_sshd()
+    for ask in (pipeline.status, pipeline.stop):
+        with pytest.raises(errors.NodesFailedError):
+            ask(served.file)
+
+
 def test_a_node_lost_while_loading_stops_the_deploy_and_the_next_one_recovers(
     served: Cluster,
 ) -> None:
