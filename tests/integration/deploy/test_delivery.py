@@ -96,7 +96,9 @@ def sshd_settings(cluster: Cluster, *lines: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("setting", [NO_TUNNEL, "PermitListen none"])
+@pytest.mark.parametrize(
+    "setting", [NO_TUNNEL, pytest.param("PermitListen none", marks=pytest.mark.slow)]
+)
 def test_where_sshd_forwards_no_port_archives_are_loaded_whole_then_partial(
     mixed_cluster: Cluster, setting: str
 ) -> None:
@@ -182,7 +184,7 @@ def everything(*args: Any) -> Any:  # noqa: ANN401 - stands in for `present`
     return frozenset(layer.descriptor.digest for layer in args[2].layers)
 
 
-@pytest.mark.parametrize("lies", [False, True])
+@pytest.mark.parametrize("lies", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_layer_that_was_thought_to_be_there_is_sent_after_all(
     mixed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, lies: bool
 ) -> None:
@@ -316,6 +318,7 @@ def test_nodes_pull_the_base_from_its_registry_and_only_our_layer_travels(
     assert "vendor/base" not in names(mixed_cluster)
 
 
+@pytest.mark.slow
 def test_nodes_that_reach_no_port_of_ours_pull_the_base_all_the_same(
     mixed_cluster: Cluster, registry: DebianRegistry
 ) -> None:
@@ -358,6 +361,7 @@ def test_a_registry_that_fails_the_nodes_on_the_way_has_its_base_sent_from_here(
     assert mixed_cluster.answers()
 
 
+@pytest.mark.slow
 def test_a_registry_that_wants_a_login_is_asked_with_the_nodes_own(
     mixed_cluster: Cluster, registry: DebianRegistry
 ) -> None:
