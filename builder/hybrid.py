@@ -197,7 +197,7 @@ class Hybrid:
                 ),
                 removed=edits.deleted,
                 plugins=self._section.plugins,
-                plugins_allowed=self._environment().get("VLLM_PLUGINS"),
+                plugins_allowed=self._plugins_allowed(),
                 registers=self._section.registers,
                 architectures=self._wanted.architectures,
                 model_type=self._wanted.model_type,
@@ -218,6 +218,13 @@ class Hybrid:
             for file in plugin.files:
                 path = file.target.lstrip("/")
                 yield OurFile(path, int(file.mode, 8), self._blobs.read(file.digest))
+
+    def _plugins_allowed(self) -> tuple[str, ...]:
+        """Every value that VLLM_PLUGINS has in a container."""
+        manifest = self._wanted.manifest
+        shared = self._environment() | manifest.container.env
+        values = {(shared | node.env).get("VLLM_PLUGINS") for node in manifest.nodes}
+        return tuple(sorted(value for value in values if value is not None))
 
     def _environment(self) -> dict[str, str]:
         own = self._base.selected.image.config.container.get("Env") or ()

@@ -76,7 +76,7 @@ def place_plugins(
             holder = taken.get(top, "" if there is None else f"/{there.path} of the base")
             if holder:
                 raise PluginTargetTakenError(place, top, holder)
-        taken |= dict.fromkeys(_tops(record, site), f"the plugin {asked.name}")
+            taken[top] = f"the plugin {asked.name}"
         found.append((record, made))
     return tuple(found)
 

@@ -43,7 +43,7 @@ class ClosureInputs:
 
     `read` gives the content of base and donor files and of picks. `tables` are the edited
     modules and `files` our own files; a later one of equal path wins, and picks come first.
-    `removed` are tree paths that we delete. `plugins_allowed` is VLLM_PLUGINS of every container.
+    `removed` are tree paths that we delete. `plugins_allowed` are the values of VLLM_PLUGINS.
     `donors` may be empty (a build from the lock alone): then no remedy can name a donor's file.
     Without `model_type` the checkpoint has none to look for, or brings its own class for it.
     `place` turns a location of the manifest, such as `vllm.version`, into an error's place.
@@ -59,7 +59,7 @@ class ClosureInputs:
     removed: tuple[str, ...] = ()
     registers: tuple[Register, ...] = ()
     plugins: tuple[Plugin, ...] = ()
-    plugins_allowed: str | None = None
+    plugins_allowed: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ()
     model_type: str = ""
     donors: Mapping[str, ImageTree] = field(default_factory=dict)

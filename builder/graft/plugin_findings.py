@@ -34,7 +34,8 @@ class PluginNotLoaded:
             what="vLLM will not load this plugin",
             expected=f"{self.name} in VLLM_PLUGINS, or no such variable",
             found=f"VLLM_PLUGINS = {self.allowed!a}",
-            remedy=f"add {self.name} to VLLM_PLUGINS in [image.config] env",
+            remedy=f"add {self.name} to VLLM_PLUGINS, in the env of [image.config], [container] "
+            "or the node that sets it",
         )
 
 
@@ -55,10 +56,10 @@ def unmet_plugins(
 
 
 def plugins_not_loaded(
-    plugins: Sequence[Plugin], allowed: str | None, place: Callable[[str], str]
+    plugins: Sequence[Plugin], allowed: Sequence[str], place: Callable[[str], str]
 ) -> Iterator[PluginNotLoaded]:
-    """The plugins that VLLM_PLUGINS leaves out; `allowed` is its value, None if it is not set."""
-    names = None if allowed is None else allowed.split(",")
+    """The plugins that VLLM_PLUGINS leaves out; `allowed` are its values, if it is set at all."""
     for index, plugin in enumerate(plugins):
-        if names is not None and plugin.name not in names:
-            yield PluginNotLoaded(place(f"image.plugin[{index}]"), plugin.name, allowed or "")
+        for names in allowed:
+            if plugin.name not in names.split(","):
+                yield PluginNotLoaded(place(f"image.plugin[{index}]"), plugin.name, names)

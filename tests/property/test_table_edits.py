@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import ast
+from collections import OrderedDict
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,3 +100,74 @@ def test_entries_one_by_one_give_the_same_bytes_as_all_together(
         one_by_one = edit_table(one_by_one, {key: value}, table="T", place="m").after
 
     assert one_by_one == edit_table(source, entries, table="T", place="m").after
+
+
+# --- other forms --------------------------------------------------------------------------------
+
+WORDS = st.one_of(st.sampled_from(["a", "class", "ﬁ", "x-y"]), NAMES)
+FORMS = [
+    "dict({})",
+    "OrderedDict([{}])",
+    "[{}]",
+    "({})",
+    "frozenset([{}])",
+    "MappingProxyType({{{}}})",
+]
+
+
+def written(form: str, key: str, value: object, gap: str) -> str:
+    """An item of a table of the form."""
+    if form == "dict({})":
+        return f"{key}{gap}={gap}{value!r}" if key.isidentifier() else f"**{{{key!r}: {value!r}}}"
+    if form == "OrderedDict([{}])":
+        return f"({gap}{key!r}, {value!r})"
+    return f"{key!r}:{gap}{value!r}" if form.startswith("Mapping") else f"{value!r}"
+
+
+@st.composite
+def other_modules(draw: st.DrawFn, kind: st.SearchStrategy[object]) -> bytes:
+    """A module with the table T in another form than a dict literal."""
+    form = draw(st.sampled_from(FORMS))
+    items = draw(st.dictionaries(st.sampled_from(["k", "l", "m"]), kind, max_size=3))
+    parts = [written(form, key, value, draw(GAPS)) + draw(GAPS) for key, value in items.items()]
+    comma = draw(st.sampled_from(["", ","])) if parts else ""
+    inner = (
+        draw(GAPS) + f",{draw(GAPS)}".join(parts) + (comma or "," * (len(parts) == 1)) + draw(GAPS)
+    )
+    newline = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    text = f"# é\nT = {form.format(inner)}  # end\nU = 1\n"
+    return text.replace("\n", newline).encode()
+
+
+def value_of(source: bytes) -> Any:  # noqa: ANN401 - whatever the module says
+    """What the table T is at run time."""
+    names: dict[str, object] = {"OrderedDict": OrderedDict, "MappingProxyType": MappingProxyType}
+    exec(source, names)  # noqa: S102 - the module is this test's own
+    return names["T"]
+
+
+@given(st.data(), st.sampled_from([NAMES, PAIRS]))
+def test_a_table_of_any_form_has_the_entries_at_run_time(
+    data: st.DataObject, kind: st.SearchStrategy[object]
+) -> None:
+    source = data.draw(other_modules(kind))
+    before = value_of(source)
+    drawn = data.draw(st.dictionaries(WORDS, kind, min_size=1, max_size=3))
+    wanted: Any
+    entries: Any
+    if isinstance(before, Mapping):
+        entries = {key: before.get(key, value) for key, value in drawn.items()}
+        wanted = dict(before) | entries
+    else:
+        entries = tuple(drawn.values())
+        more = [item for item in entries if item not in before]
+        wanted = before.union(more) if isinstance(before, frozenset) else [*before, *more]
+
+    result = edit_table(source, entries, table="T", place="m")
+
+    after = value_of(result.after)
+    assert type(after) is type(before)
+    assert type(wanted)(after) == wanted
+    rest = iter(result.after)
+    assert all(byte in rest for byte in source)
+    assert edit_table(result.after, entries, table="T", place="m").after == result.after
