@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from builder.digest import digest_bytes
 from builder.graft.patch import parse_diff
 from builder.graft.patch_apply import apply_patch
-from builder.graft.patch_errors import PatchGoneError, PatchPartError
+from builder.graft.patch_errors import DiffPartError, PatchGoneError
 from builder.graft.tables import edit_table
 from builder.lock import LockedEntry, LockedPatch, LockedTable
 
@@ -91,7 +91,7 @@ def _remade(steps: list[Step], blobs: Blobs) -> Iterator[tuple[Step, bytes | Non
             part = _part(step, blobs)
             made, data = patch(part, data, like=step)
         elif data is None:
-            raise PatchGoneError(step.target)
+            raise PatchGoneError(place=f"image: {step.target}")
         else:
             made, data = edit(
                 data, _asked(step), target=step.target, table=step.table, mode=step.mode
@@ -105,7 +105,7 @@ def _part(step: LockedPatch, blobs: Blobs) -> FilePatch:
     for part in parts:
         if part.path == step.path:
             return part
-    raise PatchPartError(step.diff, step.path)
+    raise DiffPartError(step.diff, step.path)
 
 
 def patch(

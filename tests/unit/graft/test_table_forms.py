@@ -8,6 +8,7 @@ import pytest
 
 from builder.errors import BuildError
 from builder.graft.table_errors import (
+    ModuleUnreadableError,
     NameNotBoundError,
     TableAssignedTwiceError,
     TableConflictError,
@@ -343,6 +344,28 @@ HOSTILE = [
     'T = {"a": "b" "c"}  # \\',
     "T = dict(\n)\\\n",
 ]
+
+
+DEEP = {
+    "a sum": "x = " + "+".join(["1"] * 950),
+    "a longer sum": "x = " + "+".join(["1"] * 20000),
+    "signs": "x = " + "-" * 5000 + "1",
+    "attributes": "x = y" + ".z" * 5000,
+    "brackets": "x = " + "[" * 5000 + "]" * 5000,
+    "in the table": "T = {'a': " + "+".join(["'b'"] * 950) + "}",
+    "a table in tables": "T = " + "{'a': " * 90 + "'b'" + "}" * 90,
+    "elif": "if a: ...\n" + "elif b: ...\n" * 2000,
+}
+
+
+@pytest.mark.parametrize("source", DEEP.values(), ids=DEEP)
+def test_nesting_without_end_is_refused_or_does_not_matter(source: str) -> None:
+    text = source if source.startswith("T") else f"{source}\nT = {{}}\n"
+    try:
+        after = edit(text, TEXT).after
+    except (ModuleUnreadableError, TableShapeError) as error:
+        after = b"refused: " + str(error).encode()
+    assert b"Qwen3_5Config" in after or b"nested too deeply" in after or b"too many" in after
 
 
 @pytest.mark.parametrize("entries", [TEXT, PAIR, ("a",), (("a", "b"),)], ids=repr)
