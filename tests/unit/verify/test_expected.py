@@ -25,6 +25,34 @@ def test_every_file_of_ours_is_expected_and_of_two_edits_of_one_module_the_last(
     }
 
 
+def test_files_of_diffs_and_plugins_are_expected_and_deleted_ones_are_not() -> None:
+    made = {"mode": "0644", "size_bytes": 1}
+    patch = {"diff": "a.diff", "digest": samples.OWN, "path": "a/x.py", "mode": "0644"}
+    plugin = {
+        "name": "ours",
+        "version": "0+g1",
+        "folder": samples.SITE,
+        "entries": [{"key": "Tiny", "value": "tiny:Tiny"}],
+        "files": [
+            {**made, "source": "p/tiny.py", "target": "/site/tiny.py", "digest": samples.OWN}
+        ],
+        "made": [{**made, "target": "/site/ours.py", "digest": samples.GRAFTED}],
+    }
+    lock = samples.lock(
+        patches=[
+            {**patch, "target": "/site/x.py", "before": None, "after": samples.OWN},
+            {**patch, "target": "/site/y.py", "before": samples.OWN, "after": None},
+        ],
+        plugins=[plugin],
+    )
+    found = expect(samples.manifest(), lock, samples.LOCK_DIGEST).image.files
+
+    assert found["/site/x.py"] == hex_of(samples.OWN)
+    assert found["/site/tiny.py"] == hex_of(samples.OWN)
+    assert found["/site/ours.py"] == hex_of(samples.GRAFTED)
+    assert "/site/y.py" not in found
+
+
 def test_programs_are_resolved_as_the_kernel_would() -> None:
     assert samples.expected().image.executables == {
         "entrypoint": "/opt/entrypoint.sh",
