@@ -127,7 +127,7 @@ def _progress(*, json: bool = False, quiet: bool = False) -> Progress:
     help=_help(
         "file", "json", "quiet",
         check="compare only: no network, nothing written",
-        update="move this input alone, base or donors.NAME, to what its source has now",
+        update="move this input alone, base, donors.NAME or model, to what its source has now",
         vendor="keep all that a build needs, beside the base's layers, in this folder from now on",
     )
 )  # fmt: skip
@@ -144,28 +144,30 @@ def lock(
     """Resolve the manifest and write lockfile.json; with --check, only say if it is right."""
     from builder import pipeline
     from builder.options import only_one
-    from deploy.edges.reach import engine_of_node
 
     path = Path(file)
     only_one({"--check": check, "--update": update, "--vendor": vendor})
-    progress = _progress(json=json, quiet=quiet)
     if check:
         _say(pipeline.check_lock(path), as_json=json)
-    elif update:
-        from builder import updating
+        return
+    from builder import updating, vendoring
+    from deploy.edges.reach import engine_of_node
 
-        _say(updating.update(path, update, progress, reach=engine_of_node), as_json=json)
+    progress = _progress(json=json, quiet=quiet)
+    report: Reportable
+    if update:
+        report = updating.update(path, update, progress, reach=engine_of_node)
     elif vendor:
-        from builder import vendoring
-
-        _say(vendoring.vendor(path, vendor, progress, reach=engine_of_node), as_json=json)
+        report = vendoring.vendor(path, vendor, progress, reach=engine_of_node)
     else:
-        _say(pipeline.lock(path, progress, reach=engine_of_node), as_json=json)
+        report = pipeline.lock(path, progress, reach=engine_of_node)
+    _say(report, as_json=json)
 
 
 @task(
     help=_help(
-        "file", "json", "quiet", name="base, donors.NAME, or all: every input without a digest"
+        "file", "json", "quiet",
+        name="base, donors.NAME, model, or all: every input without a digest",
     )
 )  # fmt: skip
 @_reported

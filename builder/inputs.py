@@ -1,4 +1,4 @@
-"""The inputs of an image by name, as `inv pin` and `inv lock --update` are told them."""
+"""The inputs of a lock by name, as `inv pin` and `inv lock --update` are told them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from builder.read.lines import Loc
 
 BASE: Final = "base"
+MODEL: Final = "model"
 DONORS: Final = "donors."
 
 
@@ -48,8 +49,11 @@ def sources_of(manifest: ClusterManifest) -> dict[str, Source]:
 
 
 def input_named(text: str, manifest: ClusterManifest, *, place: str) -> str:
-    """The input that is meant by `base`, `donors.NAME` or `donor:NAME`; UnknownInputError."""
-    known = sources_of(manifest)
+    """The input that is meant by `base`, `donors.NAME`, `donor:NAME` or `model`.
+
+    Raises UnknownInputError, also for the model when it is one of own files.
+    """
+    known = [*sources_of(manifest), *([MODEL] if manifest.model.repo else [])]
     name = text.replace("donor:", DONORS, 1) if text.startswith("donor:") else text
     if name not in known:
         raise UnknownInputError(place, text, tuple(known))
@@ -58,5 +62,7 @@ def input_named(text: str, manifest: ClusterManifest, *, place: str) -> str:
 
 def loc_of_input(name: str) -> Loc:
     """Where the manifest has the input's table."""
+    if name == MODEL:
+        return (MODEL,)
     kind, _, donor = name.partition(".")
     return ("image", kind, donor) if donor else ("image", kind)

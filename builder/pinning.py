@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from builder.edges.files import read_manifest
 from builder.edges.folder import FolderSources
 from builder.edges.manifest_edits import Edit, edited_manifest, write_manifest
-from builder.inputs import input_named, loc_of_input, sources_of
+from builder.inputs import MODEL, input_named, loc_of_input, sources_of
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
 from builder.pipeline import store_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from builder.digest import Digest, JsonValue
+    from builder.digest import JsonValue
     from builder.edges.folder import Reach
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
@@ -38,9 +38,9 @@ class Pin:
 
     name: str
     source: str
-    before: Digest | None
-    found: Digest
-    names: frozenset[Digest]
+    before: str | None
+    found: str
+    names: frozenset[str]
     kind: str
 
     @property
@@ -50,6 +50,8 @@ class Pin:
 
     def edit(self) -> Edit:
         """The new digest in its place."""
+        if self.name == MODEL:
+            return Edit((*loc_of_input(self.name), "revision"), self.found, after="repo")
         return Edit((*loc_of_input(self.name), "digest"), self.found, after="source")
 
     def text(self) -> str:
@@ -98,9 +100,9 @@ class PinReport:
 def pin(file: Path, name: str, progress: Progress, *, reach: Reach | None = None) -> PinReport:
     """Write into the manifest what the source of an input has now, and nothing else.
 
-    `name` is `base`, `donors.NAME`, or `all`: every input without a digest; `reach` is the way to
-    the engines of nodes. Raises ManifestError, UnknownInputError, and BuildError or NodeError when
-    a source cannot be asked; the file is then as it was.
+    `name` is `base`, `donors.NAME`, `model`, or `all`: every input without a digest; `reach` is
+    the way to the engines of nodes. Raises ManifestError, UnknownInputError, and BuildError or
+    NodeError when a source cannot be asked; the file is then as it was.
     """
     loaded = read_manifest(file)
     pins = tuple(pin_now(loaded, item, progress, reach) for item in _named(loaded, name))
@@ -114,6 +116,8 @@ def pin_now(
     loaded: LoadedManifest, name: str, progress: Progress, reach: Reach | None = None
 ) -> Pin:
     """What the source of an input has now; asks it for documents, and for no layer."""
+    if name == MODEL:
+        return _model_now(loaded, progress)
     section = loaded.manifest.image
     source = sources_of(loaded.manifest)[name]
     place = loaded.place(loc_text((*loc_of_input(name), "source")))
@@ -129,6 +133,17 @@ def pin_now(
     else:
         kind, found = "manifest", selected.image.manifest.descriptor.digest
     return Pin(name, source.source, source.digest, found, frozenset({found, *names}), kind)
+
+
+def _model_now(loaded: LoadedManifest, progress: Progress) -> Pin:
+    from builder.edges.hub import latest_commit  # noqa: PLC0415 - HTTP and TLS take long to import
+
+    model = loaded.manifest.model
+    assert model.repo is not None
+    progress.stage(f"ask what the model is now: {model.repo}")
+    commit = latest_commit(model.repo, place=loaded.place("model.repo"))
+    names = frozenset({commit})
+    return Pin(MODEL, model.repo, model.revision, commit, names, "commit of main")
 
 
 def _named(loaded: LoadedManifest, name: str) -> Iterable[str]:

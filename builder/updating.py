@@ -9,7 +9,7 @@ from builder.current import current
 from builder.differences import differences, lock_differences
 from builder.edges.files import read_manifest, with_bytes, write_lock
 from builder.edges.manifest_edits import edited_manifest, write_manifest
-from builder.inputs import BASE, DONORS, input_named
+from builder.inputs import BASE, DONORS, MODEL, input_named
 from builder.lockfile import lock_text
 from builder.pinning import pin_now
 from builder.pipeline import keep_vendored, resolved, store_of
@@ -80,7 +80,7 @@ def inputs_beside(name: str, lock: Lock) -> JsonValue:
         "donors": [donor.model_dump(mode="json") for donor in donors],
         "picks": [pick.model_dump(mode="json", exclude={"target"}) for pick in picks],
         "files": [file.model_dump(mode="json", exclude={"target"}) for file in image.files],
-        "model": lock.model.model_dump(mode="json"),
+        "model": {} if name == MODEL else lock.model.model_dump(mode="json"),
         "nodes": [node.model_dump(mode="json") for node in lock.nodes],
     }
 

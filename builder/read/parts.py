@@ -54,6 +54,7 @@ class Parts:
     plugins: Mapping[int, Plugin]
     files: Mapping[int, OwnFile]
     model: ModelSection | None
+    vendor: str | None
     serve: ServeSection | None
     mounts: Mapping[int, Mount]
     shared_env: frozenset[str]
@@ -80,6 +81,7 @@ def parts_of(document: dict[str, Any], error: ValidationError | None = None) -> 
         plugins=_valid_items(Plugin, _list(document, ("image", "plugin"))),
         files=_valid_items(OwnFile, _list(document, ("image", "file"))),
         model=_valid(ModelSection, _table(document, ("model",))),
+        vendor=_texts([_table(document, ("image",))], "vendor").get(0),
         serve=_valid(ServeSection, _table(document, ("serve",))),
         mounts=_valid_items(Mount, _list(document, ("container", "mounts"))),
         shared_env=frozenset(_table(document, ("container", "env"))),

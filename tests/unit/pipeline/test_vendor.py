@@ -227,8 +227,10 @@ def test_another_folder_takes_the_place_of_the_first(vendored: Project) -> None:
     vendored.check()
 
 
-@pytest.mark.parametrize("folder", ["../elsewhere", "/absolute", ".", ""])
-def test_a_folder_outside_of_the_repository_is_refused(project: Project, folder: str) -> None:
+@pytest.mark.parametrize("folder", ["../elsewhere", "/absolute", ".", "", "model", "model/kept"])
+def test_a_folder_outside_of_the_repository_or_of_the_model_is_refused(
+    project: Project, folder: str
+) -> None:
     before = project.file.read_bytes()
 
     with pytest.raises(InvalidManifestError, match="vendor") as caught:
