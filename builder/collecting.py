@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from builder.digest import Digest
 from builder.edges.console import size_text
+from builder.edges.daemon_kept import KeptImages
 from builder.edges.disk import UNFINISHED, abandoned, storage_errors
 from builder.edges.files import read_lock
 from builder.edges.store import BlobStore
@@ -108,6 +109,7 @@ def collect(
     with store.alone():
         locks = [read_lock(path) for path in (lock_beside(file), *keep)]
         needed = frozenset[Digest]().union(*map(named_digests, locks))
+        needed |= frozenset(KeptImages(store).blobs_of(needed))
         if everything:
             needed -= _base_layers(locks)
         sizes = dict(store.listed())

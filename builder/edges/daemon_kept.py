@@ -17,6 +17,7 @@ from builder.oci.listing_text import LISTING_FORMAT
 from builder.oci.model import Descriptor
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
     from builder.digest import Digest
@@ -100,6 +101,16 @@ class KeptImages:
         )
         self._write(kept)
         return kept
+
+    def blobs_of(self, wanted: Container[Digest]) -> Iterator[Digest]:
+        """The blobs by which the images of these digests are known, and need not be saved again."""
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                image = KeptImage.model_validate_json(path.read_bytes())
+            except (OSError, ValidationError):
+                continue
+            if image.root.digest in wanted or any(name in wanted for name in image.names):
+                yield from (*image.documents, *(layer.listing for layer in image.layers))
 
     def _write(self, kept: KeptImage) -> None:
         text = kept.model_dump_json().encode()

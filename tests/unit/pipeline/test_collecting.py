@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder.collecting import collect
-from builder.digest import digest_bytes
+from builder.digest import digest_bytes, hex_of
+from builder.edges.daemon_kept import FOLDER, KeptDescriptor, KeptImage, KeptLayer
 from builder.edges.files import write_lock
 from builder.errors import LockError
 from builder.lock_errors import LockNotFoundError
+from builder.oci.model import OCI_LAYER_TAR, OCI_MANIFEST
 from tests.repository import files
 
 if TYPE_CHECKING:
+    from builder.digest import Digest
     from tests.project import Project
 
 
@@ -163,3 +166,30 @@ def test_every_digest_of_the_lock_is_kept_but_where_picks_came_from(project: Pro
     assert project.store.has(extra)
     assert not project.store.has(layer)
     assert digest_bytes(b"what a later lock may name") == extra
+
+
+def test_what_is_known_of_an_engine_s_image_stays_with_the_image(project: Project) -> None:
+    project.build()
+    donor = project.read_lock().image.donors[0].manifest_digest
+    stays, goes = (known_image(project, name) for name in (donor, digest_bytes(b"another image")))
+
+    collect(project.file)
+
+    assert project.store.has(stays)
+    assert not project.store.has(goes)
+
+
+def known_image(project: Project, digest: Digest) -> Digest:
+    """An image of an engine that the store knows, and the listing of its layer."""
+    listing = project.store.put([f"a listing of {digest}".encode()])
+    layer = KeptLayer(
+        stored=KeptDescriptor(media_type=OCI_LAYER_TAR, digest=digest, size_bytes=1),
+        diff_id=digest,
+        listing=listing,
+    )
+    root = KeptDescriptor(media_type=OCI_MANIFEST, digest=digest, size_bytes=1)
+    image = KeptImage(id=digest, root=root, documents=(), layers=(layer,))
+    folder = project.store.root / FOLDER
+    folder.mkdir(exist_ok=True)
+    (folder / f"{hex_of(digest)}.json").write_text(image.model_dump_json())
+    return listing
