@@ -319,15 +319,7 @@ class NodeConnection:
     def _fast_cipher(self, own_config: tuple[str, ...]) -> tuple[str, ...]:
         """The option that puts the fast cipher first among those that the user's ssh allows."""
         try:
-            done = subprocess.run(
-                ["ssh", *own_config, "-G", "--", self.destination.ssh],
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                env=_environment(),
-                start_new_session=True,
-                timeout=CALL_S,
-                check=False,
-            )
+            done = _answer(["ssh", *own_config, "-G", "--", self.destination.ssh])
         except subprocess.TimeoutExpired:
             return ()  # the connection itself will tell what its configuration waits for
         lines = done.stdout.decode(errors="replace").splitlines()
@@ -373,15 +365,7 @@ class NodeConnection:
         return ("ssh", "-F", "none", "-S", str(self._control), *alone)
 
     def _ask_master(self, verb: str, *route: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [*self._client(), "-O", verb, *route, "--", self.destination.ssh],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            env=_environment(),
-            start_new_session=True,
-            timeout=CALL_S,
-            check=False,
-        )
+        return _answer([*self._client(), "-O", verb, *route, "--", self.destination.ssh])
 
     def _said(self) -> str:
         """The end of what the master wrote to stderr."""
@@ -400,6 +384,19 @@ def listens(sockets: str, path: str) -> bool:
 
 def _without_link(path: str) -> str:
     return path.removeprefix("/var") if path.startswith("/var/run/") else path
+
+
+def _answer(argv: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    """What a program on this machine says, whatever its status; TimeoutExpired if it hangs."""
+    return subprocess.run(
+        argv,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env=_environment(),
+        start_new_session=True,
+        timeout=CALL_S,
+        check=False,
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import tomlkit
 
 from builder import pipeline as builder
-from builder.edges.files import read_manifest
 from builder.progress import Silent
 from deploy.edges.node import RemoteNode
 from deploy.edges.ssh import Destination, NodeConnection
@@ -32,8 +31,6 @@ from tests.bench.result import Limit, Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     from builder.reports import Built
     from tests.bench.workplace import Workplace
@@ -62,7 +59,7 @@ def measure(place: Workplace) -> Iterator[Result]:
     what = f"a first delivery of {size_mb} MB in {LAYERS} layers"
     with ExitStack() as stack:
         registry = stack.enter_context(plain_registry(place.folder))
-        first = stack.enter_context(First(place, size_mb))
+        first = stack.enter_context(deliveries(place, size_mb))
         if isinstance(registry, DebianRegistry):
             pulls = stack.enter_context(first.engines_alone(registry))
             ours, alone = alternate((first.both, pulls), rounds=2)
@@ -100,37 +97,37 @@ def measure(place: Workplace) -> Iterator[Result]:
             )
 
 
+@contextmanager
+def deliveries(place: Workplace, size_mb: int) -> Iterator[First]:
+    """An image, and connections to the lab's nodes, for as long as it is measured."""
+    built, config = _built(place, size_mb), place.lab.ssh_config
+    nodes = built.loaded.manifest.nodes
+    with ExitStack() as stack:
+        remote = [
+            stack.enter_context(RemoteNode(built.loaded.manifest, node, config)) for node in nodes
+        ]
+        shells = [
+            stack.enter_context(NodeConnection(Destination(node.name, node.ssh, config, 10)))
+            for node in nodes
+        ]
+        yield First(place, built, remote, shells)
+
+
 class First:
     """Deliveries to the lab's nodes, after each of which they have nothing again."""
 
-    def __init__(self, place: Workplace, size_mb: int) -> None:
-        self._place = place
-        self._nodes = [LabNode(place.lab, node.name) for node in place.lab.nodes]
-        self._built = _built(place, size_mb)
-        self._manifest = read_manifest(self._built.loaded.folder / "cluster.toml").manifest
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        config = self._place.lab.ssh_config
-        with ExitStack() as stack:
-            self._remote = [
-                stack.enter_context(RemoteNode(self._manifest, node, config))
-                for node in self._manifest.nodes
-            ]
-            self._shells = [
-                stack.enter_context(NodeConnection(Destination(node.name, node.ssh, config, 10)))
-                for node in self._manifest.nodes
-            ]
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
+    def __init__(
         self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
+        place: Workplace,
+        built: Built,
+        remote: Sequence[RemoteNode],
+        shells: Sequence[NodeConnection],
     ) -> None:
-        self._stack.close()
+        self._place = place
+        self._built = built
+        self._remote = remote
+        self._shells = shells
+        self._nodes = [LabNode(place.lab, node.name) for node in place.lab.nodes]
 
     def both(self, _round: int) -> float:
         """Seconds of our way to all nodes at once."""
