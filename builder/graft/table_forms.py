@@ -122,7 +122,8 @@ def _table_of_call(call: ast.Call, *, keyed: bool) -> Table:
             return Table(Form.PAIRS, only)
     if given:
         return table_of(given[0], keyed=keyed)
-    if not keyed or not (call.keywords or _makes_a_dict(call)):
+    generated = any(isinstance(node, ast.GeneratorExp) for node in call.args)
+    if not keyed or generated or not (call.keywords or _makes_a_dict(call)):
         raise NotATableError(what_is(call), inside_of(call))
     return Table(Form.KEYWORDS, call)
 

@@ -263,6 +263,7 @@ def test_names_of_other_scopes_are_not_the_tables() -> None:
     ("source", "found"),
     [
         ("T = f()\n", "a call of f"),
+        ("T = dict(x for x in y)\n", "a call of dict"),
         ("T = f(x, [])\n", "a list, whose entries have no keys"),
         ("T = []\n", "a list, whose entries have no keys"),
         ("T = Literal['a']\n", "a Literal, whose entries have no keys"),
