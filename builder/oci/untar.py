@@ -8,7 +8,6 @@ global pax headers, extended attributes, sizes of entries that have no content.
 from __future__ import annotations
 
 import re
-from collections import ChainMap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -111,12 +110,11 @@ class TarStream:
     def _next_member(self) -> Member | None:
         names: dict[str, bytes] = {}
         records: dict[str, bytes] = {}
-        extensions = ChainMap(names, records)  # GNU's headers before pax's, of each the last
         while True:
             self._skip_rest()
             block = self._header()
             if block is None:
-                if extensions:
+                if names or records:
                     self._damaged("the archive ends after an extended header")
                 return None
             size_bytes = self._number(block[124:136])
@@ -129,7 +127,8 @@ class TarStream:
                 elif flag in _GNU_KEYS and (name := _until_nul(body)):
                     names[_GNU_KEYS[flag]] = name
                 continue
-            member = self._member(block, extensions)
+            # GNU's headers before pax's, of each the last
+            member = self._member(block, records | names)
             self._path = member.path
             self._left = member.size_bytes
             self._padding = -member.size_bytes % BLOCK
