@@ -13,7 +13,7 @@ from builder.oci.limits import MAX_ENTRIES, MAX_PATH_BYTES, PathTooLongError, To
 from builder.oci.parallel import in_parallel
 from builder.oci.stream import drain, plain_tar
 from builder.oci.tar import OPAQUE_NAME, WHITEOUT_PREFIX
-from builder.oci.tree import HEAD_BYTES, Entry, Kind
+from builder.oci.tree import HEAD_BYTES, Entry, ImageTree, Kind, SymlinkLoopError, parents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -158,6 +158,10 @@ class _Listing:
         self._opaques: list[str] = []
         self._unkept: set[str] = set()
         self._taken = 0
+        self._symlinks: dict[str, Entry] = {}
+        self._folders: dict[str, str] = {}
+        self._above: set[str] = set()
+        """Where the folders of paths really are, and all folders that were looked at for that."""
         self._numbers: dict[int, int] = {}
 
     def done(self) -> LayerListing:
@@ -177,7 +181,7 @@ class _Listing:
         self._taken += 1
         if self._taken > MAX_ENTRIES:
             raise TooManyEntriesError(self._digest)
-        path = self._clean(member.path)
+        path = self._settled(self._clean(member.path))
         directory, _, name = path.rpartition("/")
         if name == OPAQUE_NAME:
             self._opaques.append(directory)
@@ -202,6 +206,11 @@ class _Listing:
             # engines differ in what is in it then, of this layer and of those below
             reason = "a folder in the place of a file"
             raise MalformedLayerError(self._digest, entry=path, reason=reason)
+        self._symlinks.pop(path, None)
+        if isinstance(item, Entry) and item.kind is Kind.SYMLINK:
+            self._symlinks[path] = item
+        if not _is_folder(item) and path in self._above:
+            self._folders.clear()
         self._found[path] = item
 
     def _entry(self, path: str, member: Member) -> Entry:
@@ -245,7 +254,7 @@ class _Listing:
 
     def _hard_link(self, path: str, member: Member) -> Entry | HardLink:
         """The file that the link names, as it stands at this point of the layer."""
-        target = self._clean(member.link)
+        target = self._settled(self._clean(member.link))
         found = self._found.get(target)
         self._origins.pop(path, None)
         if not isinstance(found, Entry):
@@ -256,6 +265,33 @@ class _Listing:
         if found.kind is Kind.FILE and found.content is None and self._keep(path):
             self._unkept.add(origin)
         return replace(found, path=path)
+
+    def _settled(self, path: str) -> str:
+        """The path with this layer's own links in its folders followed, as engines unpack it.
+
+        Links of the layers below are not: there a folder takes their place.
+        """
+        folder, _, name = path.rpartition("/")
+        if not folder:
+            return path
+        if folder not in self._folders:
+            self._folders[folder] = self._folder(folder)
+        real = self._folders[folder]
+        return f"{real}/{name}" if real else name
+
+    def _folder(self, folder: str) -> str:
+        try:
+            real = ImageTree(self._symlinks).resolve(folder)
+        except SymlinkLoopError as error:
+            reason = "its folder is a loop of links"
+            raise MalformedLayerError(self._digest, entry=folder, reason=reason) from error
+        for above in (*parents(folder), folder, *parents(real), real):
+            self._above.add(above)
+        for above in (*parents(real), real):
+            if above in self._found and not _is_folder(self._found[above]):
+                reason = "a path below a file of the same layer"
+                raise MalformedLayerError(self._digest, entry=above, reason=reason)
+        return real
 
     def _clean(self, path: str) -> str:
         """The path as in builder/oci/tree.py, of `x`, `./x`, `/x` or `x/`."""

@@ -232,6 +232,39 @@ def test_an_empty_name_is_the_root_and_only_a_folder_can_be() -> None:
         listing(file(""))
 
 
+@pytest.mark.parametrize("target", ["x", "/x", "../x", "./y/../x"])
+def test_links_of_the_same_layer_are_followed_as_engines_do(target: str) -> None:
+    # Seen on 20.10.24 and on 26.1.5 with the containerd store.
+    found = stacked(
+        tar_of(directory("x"), symlink("l", target), file("l/f", b"1"), hard_link("h", "l/f"))
+    )
+    assert set(found.entries) == {"x", "x/f", "l", "h"}
+    assert found.entries["l"].kind is Kind.SYMLINK
+
+    found = stacked(tar_of(file("x/f")), tar_of(symlink("l", target), file("l/.wh.f")))
+    assert set(found.entries) == {"x", "l"}
+
+
+def test_links_of_a_layer_below_are_replaced_as_engines_do() -> None:
+    found = stacked(tar_of(directory("x"), symlink("l", "x")), tar_of(file("l/f")))
+    assert set(found.entries) == {"x", "l", "l/f"}
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ((file("l"), file("l/f")), "a path below a file of the same layer"),
+        ((file("a"), symlink("l", "a"), file("l/f")), "a path below a file of the same layer"),
+        ((file("l/e/f"), file("l"), file("l/e/g")), "a path below a file of the same layer"),
+        ((symlink("l", "m"), symlink("m", "l"), file("l/f")), "its folder is a loop of links"),
+    ],
+)
+def test_what_no_engine_unpacks_is_refused(members: tuple[Member, ...], reason: str) -> None:
+    with pytest.raises(MalformedLayerError) as caught:
+        listing(*members)
+    assert caught.value.reason == reason
+
+
 def test_a_folder_replaced_by_a_file_and_back_again_has_no_old_children() -> None:
     first = tar_of(directory("d"), file("d/old"), directory("d/e"), file("d/e/f"))
     tree = stacked(first, tar_of(file("d")), tar_of(directory("d"), file("d/new")))
