@@ -62,8 +62,9 @@ def require_reproducible(lock: Lock, inputs: BlobStore, kept: Path) -> None:
 
 
 def _assembled_again(lock: Lock, inputs: BlobStore, folder: Path) -> Lock:
-    (folder / "cwd").mkdir()
-    (folder / "lockfile.json").write_bytes(lock_text(lock))
+    with storage_errors(str(folder), "make room for the second assembly"):
+        (folder / "cwd").mkdir()
+        (folder / "lockfile.json").write_bytes(lock_text(lock))
     try:
         done = subprocess.run(
             [sys.executable, "-m", __name__, str(inputs.root.resolve()), str(folder)],

@@ -14,7 +14,7 @@ from builder.edges.archive_errors import (
     IncompleteArchiveError,
     MissingArchiveError,
 )
-from builder.edges.disk import CHUNK_BYTES, chunks_of, storage_errors
+from builder.edges.disk import CHUNK_BYTES, chunks_of, let_go, storage_errors
 from builder.oci import untar
 from builder.oci.decompress import (
     MAGIC_BYTES,
@@ -158,7 +158,8 @@ def _unpacked(file: IO[bytes], spool: Path, place: str) -> IO[bytes]:
     with ExitStack() as stack:
         with storage_errors(str(spool), UNPACK):
             spool.mkdir(parents=True, exist_ok=True)
-            plain = stack.enter_context(tempfile.TemporaryFile(dir=spool))
+            plain = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115 - closed by let_go, or who asked
+            stack.callback(let_go, plain)
         for chunk in _decompressed(file, place):
             with storage_errors(str(spool), UNPACK):
                 plain.write(chunk)

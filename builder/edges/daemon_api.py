@@ -7,6 +7,7 @@ the functions.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +39,8 @@ DEFAULT_ADDRESS: Final = "unix:///var/run/docker.sock"
 NOT_FOUND: Final = 404
 SNAPSHOTTER: Final = ["driver-type", "io.containerd.snapshotter.v1"]
 """What the containerd store says of itself among the facts of an engine."""
+
+_PASSWORD: Final = re.compile(r"(//[^\s/@:]*):[^\s/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,7 @@ def local_engine(place: str) -> Iterator[EngineApi]:
     Raises EngineAddressError, NoEngineError or EngineDeniedError.
     """
     settings = _settings(place)
-    address = str(settings["base_url"])
+    address = _shown(str(settings["base_url"]))
 
     def why_silent(error: BaseException) -> SparklockError:
         causes = tuple(_causes(error))
@@ -232,17 +235,22 @@ def _settings(place: str) -> dict[str, Any]:
     import docker.utils  # noqa: PLC0415
 
     named = os.environ.get("DOCKER_HOST")
-    found = f"DOCKER_HOST={named}" if named else "the docker context"
+    found = f"DOCKER_HOST={_shown(named)}" if named else "the docker context"
     try:
         settings = _environment() if named else _context(place)
         address = str(settings.setdefault("base_url", DEFAULT_ADDRESS))
-        found = f"DOCKER_HOST={named}" if named else f"a docker context with {address}"
+        found = found if named else f"a docker context with {_shown(address)}"
         docker.utils.parse_host(address)
     except (docker.errors.DockerException, ValueError) as error:
-        raise EngineAddressError(place, found=found, reason=str(error)) from error
+        raise EngineAddressError(place, found=found, reason=_shown(str(error))) from error
     if address.startswith(SSH):
         raise EngineAddressError(place, found=found, reason="it is behind ssh")
     return settings
+
+
+def _shown(text: str) -> str:
+    """An address, or a text with one, as an error may show it: without a password."""
+    return _PASSWORD.sub(r"\1:...@", text)
 
 
 def _environment() -> dict[str, Any]:

@@ -37,8 +37,13 @@ def temporary(folder: Path, *, prefix: str = "") -> Iterator[IO[bytes]]:
         yield file
     finally:
         Path(file.name).unlink(missing_ok=True)  # before its lock goes with it
-        with suppress(OSError):  # bytes that could not be written were told of already
-            file.close()
+        let_go(file)
+
+
+def let_go(file: IO[bytes]) -> None:
+    """Close a file; bytes that could not be written were told of already."""
+    with suppress(OSError):
+        file.close()
 
 
 def _claimed(folder: Path, prefix: str) -> IO[bytes]:

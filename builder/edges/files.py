@@ -10,6 +10,7 @@ import errno
 import re
 import stat
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,9 +105,10 @@ def ssh_config_of(loaded: LoadedManifest) -> Path | None:
     if loaded.manifest.ssh.config is None:
         return None
     path = loaded.folder / loaded.manifest.ssh.config
-    if not path.is_file():
-        raise SshConfigMissingError(loaded.place("ssh.config"), str(path))
-    return path
+    with suppress(OSError):
+        if path.is_file():
+            return path
+    raise SshConfigMissingError(loaded.place("ssh.config"), str(path))
 
 
 def _manifest_bytes(path: Path) -> bytes:

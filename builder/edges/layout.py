@@ -81,7 +81,7 @@ class LayoutSource:
 
     def _require_layout(self) -> None:
         for name in (MARKER, INDEX):
-            if not (self._root / name).is_file():
+            if not self._has(self._root / name):
                 raise MissingLayoutError(self.place, missing=name)
         require_marker(self._small_file(MARKER), place=f"{self.place}/{MARKER}")
 
@@ -92,10 +92,14 @@ class LayoutSource:
 
     def _blob_path(self, digest: Digest) -> Path:
         self._require_layout()
-        path = self._root / "blobs" / "sha256" / hex_of(digest)
-        if not path.is_file():
+        path = self.path(digest)
+        if not self._has(path):
             raise MissingBlobError(self.place, digest)
         return path
+
+    def _has(self, path: Path) -> bool:
+        with storage_errors(self.place, "look into an OCI layout"):  # it may be another user's
+            return path.is_file()
 
 
 def _document_bytes(path: Path, *, place: str, wanted: str) -> bytes:

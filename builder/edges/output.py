@@ -45,16 +45,17 @@ def output_at(path: Path) -> Output:
 
     A name that is not there yet and has no ending of an archive becomes a folder. Raises
     OptionError where name and what is there disagree, so that nothing is overwritten by mistake,
-    and NotALayoutError for a folder with something else in it.
+    NotALayoutError for a folder with something else in it, and StorageError.
     """
     named_archive = path.suffix.lower() == ARCHIVE_SUFFIX
-    if path.is_dir():
-        if named_archive:
-            raise _unclear(path, f"a folder whose name ends in {path.suffix}")
-        refuse_other_folder(path)
-        return Output(path, OutputKind.LAYOUT)
-    if path.exists() and not (named_archive and path.is_file()):
-        raise _unclear(path, "a file, and none of ours by its name")
+    with storage_errors(str(path), "see what is there"):
+        if path.is_dir():
+            if named_archive:
+                raise _unclear(path, f"a folder whose name ends in {path.suffix}")
+            refuse_other_folder(path)
+            return Output(path, OutputKind.LAYOUT)
+        if path.exists() and not (named_archive and path.is_file()):
+            raise _unclear(path, "a file, and none of ours by its name")
     if path.suffix.lower() in _OTHER_SUFFIXES:
         raise _unclear(path, f"the ending {path.suffix}, and only plain archives are written")
     return Output(path, OutputKind.ARCHIVE if named_archive else OutputKind.LAYOUT)

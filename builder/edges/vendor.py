@@ -77,10 +77,11 @@ class VendorFolder:
         """
         listed, wanted = self._listed(), _with_helpers(files)
         stale = [path for path, digest in wanted.items() if self._digest(path) != digest]
-        self._refuse_others(stale, {*listed, SUMS})
-        self._refuse_others([SUMS], {SUMS})
         unwanted = {path: digest for path, digest in listed.items() if path not in wanted}
         try:
+            self._root.exists()  # what nobody can look at, nobody can write to
+            self._refuse_others(stale, {*listed, SUMS})
+            self._refuse_others([SUMS], {SUMS})
             for path in stale:
                 self._write(path, [HELPERS[path]] if path in HELPERS else blobs.chunks(files[path]))
             removed = tuple(path for path, one in unwanted.items() if self._removed(path, one))
@@ -148,11 +149,14 @@ class VendorFolder:
 
     def _found(self, path: str) -> str:
         """What stands at a path, for people."""
-        if self._is_led_away(path):
-            return "a symbolic link"
-        if (self._root / path).exists():
-            return self._digest(path) or "no readable file"
-        return NOTHING
+        try:
+            if self._is_led_away(path):
+                return "a symbolic link"
+            if not (self._root / path).exists():
+                return NOTHING
+        except OSError as error:
+            return error.strerror or str(error)
+        return self._digest(path) or "no readable file"
 
     def _refuse_others(self, paths: Iterable[str], ours: set[str]) -> None:
         """Nothing, if each of these is ours to write: not there, or a file that we wrote before."""

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 OFFLINE: Final = "SPARKLOCK_OFFLINE"
 MAX_REDIRECTS: Final = 5
+MOST_ASKED_S: Final = 366 * 86400.0
+"""A server that asks for a longer pause has asked for this: its number may be beyond any."""
+
 TRANSIENT: Final = frozenset(
     {
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -95,7 +98,7 @@ class Patience:
         """The pause of a Retry-After header, in seconds or as a date; None if there is none."""
         value = response.headers.get("Retry-After", "").strip()
         if value.isdecimal():
-            return float(value)
+            return min(float(value), MOST_ASKED_S)
         try:
             return max(parsedate_to_datetime(value).timestamp() - self.now(), 0.0)
         except ValueError:
@@ -232,6 +235,10 @@ class Transport:
 
     def require_safe(self, url: str, *, expected: str) -> None:
         """Nothing, if requests may go to an address; UnsafeAddressError otherwise."""
+        try:
+            origin(url)
+        except ValueError as error:
+            raise self._unreadable(expected) from error
         parts = urlsplit(url)
         plain = self._plain_http and parts.scheme == "http" and is_loopback(parts.hostname or "")
         if not (parts.hostname and (parts.scheme == "https" or plain)):
@@ -274,13 +281,14 @@ class Transport:
         expected = "a redirect to https, without a step down to http"
         try:
             joined = urljoin(url, target)
-            origin(joined)
         except ValueError as error:
-            raise UnsafeAddressError(
-                self.place, expected=expected, found="an address that cannot be read"
-            ) from error
+            raise self._unreadable(expected) from error
         self.require_safe(joined, expected=expected)
         return joined
+
+    def _unreadable(self, expected: str) -> UnsafeAddressError:
+        found = "an address that cannot be read"
+        return UnsafeAddressError(self.place, expected=expected, found=found)
 
     def _send(
         self,

@@ -354,9 +354,12 @@ def test_a_retry_after_of_no_use_is_no_reason_to_hurry(registry: FakeRegistry, v
     assert pauses == [1]
 
 
-def test_a_pause_of_hours_is_told_and_not_waited_for(registry: FakeRegistry) -> None:
+@pytest.mark.parametrize(("value", "told"), [("7200", "7200 s"), ("9" * 400, "31622400 s")])
+def test_a_pause_of_hours_is_told_and_not_waited_for(
+    registry: FakeRegistry, value: str, told: str
+) -> None:
     pauses: list[float] = []
-    registry.fail(status(429, "TOOMANYREQUESTS", "enough", Retry_After="7200"), times=9)
+    registry.fail(status(429, "TOOMANYREQUESTS", "enough", Retry_After=value), times=9)
 
     with pytest.raises(RateLimitedError) as caught:
         registry.opened(patience=impatient(pauses=pauses)).roots()
@@ -364,7 +367,7 @@ def test_a_pause_of_hours_is_told_and_not_waited_for(registry: FakeRegistry) -> 
     assert pauses == []
     (message,) = caught.value.messages
     assert message.found == "429 Too Many Requests: TOOMANYREQUESTS: enough"
-    assert message.remedy.startswith("run it again in 7200 s; docker login 127.0.0.1:")
+    assert message.remedy.startswith(f"run it again in {told}; docker login 127.0.0.1:")
 
 
 def test_a_rate_limit_that_stays_is_told(registry: FakeRegistry) -> None:

@@ -181,6 +181,7 @@ def test_a_token_server_that_refuses_repeats_no_secret(
     [
         *("http://auth.example/token", "http://127.evil.example/token", "ftp://127.0.0.1/x"),
         *("file:///etc/passwd", "/token", ""),
+        *("https://[x", "https://auth.example:abc/token", "https://auth.example:99999/token"),
     ],
 )
 def test_a_password_goes_to_no_token_server_without_tls(

@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import os
+import resource
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -382,3 +383,18 @@ def test_no_room_to_unpack_is_told_with_the_folder(tmp_path: Path) -> None:
 
     assert caught.value.place == f"{tmp_path}/spool"
     assert "cannot unpack an archive" in str(caught.value)
+
+
+@pytest.mark.parametrize("limit_bytes", [100, 2**16])
+def test_a_disk_that_takes_no_more_while_it_is_unpacked_is_told(
+    tmp_path: Path, limit_bytes: int
+) -> None:
+    source = source_of(tmp_path, gzip.compress(bytes(limit_bytes * 2)))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
+    try:
+        with pytest.raises(StorageError, match="cannot unpack an archive"):
+            source.roots()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list((tmp_path / "spool").iterdir()) == []

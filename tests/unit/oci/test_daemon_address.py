@@ -114,6 +114,8 @@ def test_a_socket_that_is_not_ours_to_use_is_told(monkeypatch: pytest.MonkeyPatc
     ("settings", "reason"),
     [
         ({"DOCKER_HOST": "ssh://me@spark-a"}, "it is behind ssh"),
+        ({"DOCKER_HOST": "ssh://me:hush@spark-a"}, "ssh://me:...@spark-a"),
+        ({"DOCKER_HOST": "tcp://me:hush@h:1"}, "tcp://me:...@h:1"),
         ({"DOCKER_HOST": "http+nonsense://x"}, "Invalid bind address"),
         ({"DOCKER_HOST": "tcp://host"}, "port is required"),
         ({"DOCKER_HOST": "tcp://h:1", "DOCKER_CERT_PATH": "/nowhere"}, ""),
@@ -134,4 +136,5 @@ def test_settings_that_name_no_engine_are_told(
         pass
 
     assert reason in caught.value.reason
+    assert "hush" not in str(caught.value)
     assert caught.value.exit_code == 4

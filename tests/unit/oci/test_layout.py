@@ -175,3 +175,8 @@ def test_roots_are_sorted_by_digest(tmp_path: Path) -> None:
     digests = [root.digest for root in LayoutSource(tmp_path).roots()]
     assert digests == sorted(digests)
     assert len(digests) == 3
+
+
+def test_a_layout_that_cannot_be_looked_into_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="File name too long"):
+        LayoutSource(tmp_path / ("x" * 300)).roots()

@@ -161,6 +161,12 @@ def test_a_folder_with_other_things_is_refused_before_any_work(project: Project)
     assert not project.lock_file.exists()
 
 
+def test_a_place_that_cannot_be_looked_at_is_told_before_any_work(project: Project) -> None:
+    with pytest.raises(StorageError, match="File name too long"):
+        project.build(output=project.folder / ("x" * 300))
+    assert not project.lock_file.exists()
+
+
 def test_a_place_that_cannot_be_written_is_told(project: Project, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError) as caught:

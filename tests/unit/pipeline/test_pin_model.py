@@ -107,13 +107,34 @@ def test_an_answer_without_a_commit_is_told_and_nothing_written(
     assert of_the_hub.file.read_bytes() == before
 
 
-@pytest.mark.parametrize("endpoint", ["not an address", "http://hub.example", "ftp://a"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        *("not an address", "http://hub.example", "ftp://a"),
+        *("https://[x", "https://host:abc", "https://host:99999", "https://me:hush@hub.example"),
+    ],
+)
 def test_a_token_goes_to_no_unsafe_address(
     of_the_hub: Project, monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
-    with pytest.raises(HubError):
+    with pytest.raises(HubError) as caught:
         pinning.pin(of_the_hub.file, "model", Silent())
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["hush\nother: header", "hush \u20ac", "hush hush"])
+def test_a_token_that_is_none_is_told_and_not_shown(
+    of_the_hub: Project, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    hub = StandInHub(200, json.dumps({"sha": NEW}).encode())
+    with standing_in(hub) as endpoint:
+        monkeypatch.setenv("HF_ENDPOINT", endpoint)
+        with pytest.raises(HubError, match="HF_TOKEN is no token") as caught:
+            pinning.pin(of_the_hub.file, "model", Silent())
+    assert "hush" not in str(caught.value)
+    assert hub.asked == []
 
 
 def test_offline_no_hub_is_asked(of_the_hub: Project, monkeypatch: pytest.MonkeyPatch) -> None:

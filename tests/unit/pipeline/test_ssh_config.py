@@ -27,6 +27,13 @@ NEED_NODES: dict[str, Callable[[Path], object]] = {
 }
 
 
+def test_a_name_that_no_file_can_have_is_told_as_well(project: Project) -> None:
+    project.edit('[[nodes]]\nname = "a"', f'[ssh]\nconfig = "{"x" * 300}"\n\n[[nodes]]\nname = "a"')
+    project.lock()
+    with pytest.raises(SshConfigMissingError):
+        deployer.plan(project.file)
+
+
 @pytest.mark.parametrize("verb", NEED_NODES)
 def test_a_lab_that_was_never_up_is_told_once_with_the_line(project: Project, verb: str) -> None:
     project.edit('[[nodes]]\nname = "a"', '[ssh]\nconfig = "lab/config"\n\n[[nodes]]\nname = "a"')

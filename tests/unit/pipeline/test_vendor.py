@@ -96,6 +96,13 @@ def test_a_clone_builds_and_checks_without_any_source(alone: Project) -> None:
     assert built.image.manifest.descriptor.digest == alone.read_lock().outputs.manifest_digest
 
 
+def test_a_folder_that_no_disk_takes_is_told_and_nothing_written(project: Project) -> None:
+    before = project.file.read_bytes()
+    with pytest.raises(VendorNotWritableError, match="File name too long"):
+        vendoring.vendor(project.file, "x" * 300, Silent())
+    assert project.file.read_bytes() == before
+
+
 def test_locking_again_leaves_every_file_as_it_is(vendored: Project) -> None:
     before = {path: path.stat().st_ino for path in (vendored.folder / "vendor").rglob("*")}
 
