@@ -129,7 +129,7 @@ class Hybrid:
 
     def _picks(self) -> tuple[Pick, ...]:
         if self._kept is not None:
-            return kept_picks(self._section.grafts, self._kept, self._target)
+            return kept_picks(self._section.grafts, self._kept, self._blobs, self._target)
         found: list[Pick] = []
         for index, graft in enumerate(self._section.grafts):
             donor = self._donors[graft.donor].tree

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from builder.asked import as_pinned
+from builder.assembly import inputs_digest
 from builder.errors import BuildError
 from builder.graft.pick import Pick
 from builder.lock import FORMATS
+from builder.oci.tree import HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from builder.digest import Digest
-    from builder.lock import Lock, LockedImage, LockedPick
-    from builder.manifest import Graft, ImageSection
+    from builder.lock import Lock, LockedBase, LockedDonor, LockedImage, LockedPick
+    from builder.manifest import Graft, ImageSection, Source
     from builder.sources import Blobs
 
 
@@ -23,25 +24,41 @@ class NotKeptError(Exception):
 
 
 def reusable(section: ImageSection, before: Lock | None, blobs: Blobs) -> LockedImage | None:
-    """The image of a lock of the same base and donors, whose picks are in the store; else None."""
+    """The image of a lock of the same base and donors, whose picks are in the store; else None.
+
+    A lock that does not fit its own digest of the inputs was changed by hand: it tells nothing.
+    """
     if before is None or before.formats != FORMATS or not section.donors:
         return None
     image = before.image
+    if inputs_digest(image, before.formats) != before.inputs_digest:
+        return None
     names = {donor.name for donor in image.donors}
     if image.platform != section.platform or names != section.donors.keys():
         return None
-    same = as_pinned(image.base, section.base) == image.base and all(
-        as_pinned(donor, section.donors[donor.name]) == donor for donor in image.donors
+    same = _is_pinned(image.base, section.base) and all(
+        _is_pinned(donor, section.donors[donor.name]) for donor in image.donors
     )
     return image if same and all(_is_at_hand(pick.digest, blobs) for pick in image.picks) else None
 
 
+def _is_pinned(found: LockedBase | LockedDonor, source: Source) -> bool:
+    """Whether reading a source again would say the same of it: its pin is where reading began."""
+    pins = [found.index_digest or found.manifest_digest]
+    if source.of_engine:  # which has one image, whichever of its digests pins it
+        pins += [found.manifest_digest, found.config_digest]
+    return found.asked == source.source and source.digest in pins
+
+
 def kept_picks(
-    grafts: tuple[Graft, ...], image: LockedImage, target_of: Callable[[Graft, str], str]
+    grafts: tuple[Graft, ...],
+    image: LockedImage,
+    blobs: Blobs,
+    target_of: Callable[[Graft, str], str],
 ) -> tuple[Pick, ...]:
     """The picks of grafts as a lock has them; NotKeptError if it lacks one, or has one more.
 
-    `target_of` gives the tree path where a graft's file goes.
+    `blobs` has their files; `target_of` gives the tree path where a graft's file goes.
     """
     known = {(pick.donor, pick.target): pick for pick in image.picks}
     found = []
@@ -51,7 +68,7 @@ def kept_picks(
             record = known.pop((graft.donor, f"/{target}"), None)
             if record is None or not record.source.endswith(f"/{file}"):
                 raise NotKeptError
-            found.append(_pick(record, graft, target))
+            found.append(_pick(record, graft, target, blobs))
     if known:
         raise NotKeptError
     return tuple(sorted(found, key=lambda item: item.target))
@@ -77,7 +94,8 @@ def _is_at_hand(digest: Digest, blobs: Blobs) -> bool:
     return True
 
 
-def _pick(record: LockedPick, graft: Graft, target: str) -> Pick:
+def _pick(record: LockedPick, graft: Graft, target: str, blobs: Blobs) -> Pick:
+    mode = int(record.mode, 8)
     return Pick(
         donor=record.donor,
         package=graft.package,
@@ -85,6 +103,7 @@ def _pick(record: LockedPick, graft: Graft, target: str) -> Pick:
         target=target,
         layer=record.layer,
         size_bytes=record.size_bytes,
-        mode=int(record.mode, 8),
+        mode=mode,
         content=record.digest,
+        head=blobs.read(record.digest)[:HEAD_BYTES] if mode & 0o111 else b"",
     )

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder import pipeline
+from builder.digest import digest_bytes
 from builder.graft.errors import ClosureError
 from builder.oci.errors import MissingLayoutError
 from builder.progress import Silent
-from tests.project import BASE, MODELS, SITE, Project, rewritten
+from builder.read.errors import UnpinnedSourceError
+from tests.project import BASE, DONOR, MODELS, SITE, VENV, Project, rewritten
 from tests.unit.oci.archives import file, tar_of
 
 if TYPE_CHECKING:
@@ -77,6 +79,17 @@ def test_what_does_not_concern_the_donor_is_locked_without_it(
     project.build(locked=True)
 
 
+def another_pick(project: Project) -> Project:
+    """Put other bytes in the place of a picked file, in the lock and in the store."""
+    data = b"class New: size = 2\n"
+    digest = project.store.put([data])
+    rewritten(
+        project,
+        lambda lock: lock["image"]["picks"][0].update(digest=digest, size_bytes=len(data)),
+    )
+    return project
+
+
 RELATED: dict[str, Callable[[Project], object]] = {
     "another file of the donor": lambda p: p.edit(
         '["model_executor/models/new.py"]',
@@ -106,6 +119,10 @@ RELATED: dict[str, Callable[[Project], object]] = {
             {**lock["image"]["picks"][0], "target": f"/{SITE}/{MODELS}/more.py"}
         ),
     ),
+    "the bytes of a pick by hand": another_pick,
+    "a donor's index by hand": lambda p: rewritten(
+        p, lambda lock: lock["image"]["donors"][0].update(index_digest=digest_bytes(b"index"))
+    ),
     "a donor by hand": lambda p: rewritten(
         p, lambda lock: lock["image"]["donors"][0].update(asked="oci:other")
     ),
@@ -131,6 +148,27 @@ def test_what_may_concern_the_donor_is_locked_with_it(
     project.lock()
     change(project)
     assert reads_donor(project)
+
+
+def test_a_donor_that_is_pinned_no_more_is_told(project: Project) -> None:
+    donor = project.lock().lock.image.donors[0]
+    project.edit(f'digest = "{donor.manifest_digest}"\n', "")
+
+    with pytest.raises(UnpinnedSourceError, match=donor.manifest_digest):
+        project.lock()
+
+
+def test_a_grafted_program_is_judged_without_the_donor_by_its_first_bytes(project: Project) -> None:
+    name = "model_executor/models/new.py"
+    donor = [item for item in DONOR if not item[0].name.endswith(name)]
+    project.donor(
+        tar_of(*donor, file(f"{VENV}/vllm/{name}", b"#!/bin/sh\nclass New: ...\n", mode=0o755))
+    )
+    project.edit('node_script = "./run.sh"', f'node_script = "/{SITE}/vllm/{name}"')
+    project.lock()
+    project.edit("max-model-len = 256", "max-model-len = 512").remove("images/donor")
+
+    assert not reads_donor(project)
 
 
 def test_a_finding_without_the_donor_stands_when_the_donor_is_gone(gone: Project) -> None:
