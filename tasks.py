@@ -391,6 +391,7 @@ def demo(_ctx: Context, no_install: bool = False) -> None:
     """Take this machine to two verified nodes: lab, lock, build, plan, deploy, verify, answer."""
     from builder import pipeline as builder
     from deploy import pipeline as deployer
+    from deploy.edges.reach import engine_of_node
     from deploy.lab.lifecycle import lab_up as up
     from deploy.lab.requirements import provide
     from verify.run import run_checks
@@ -402,7 +403,7 @@ def demo(_ctx: Context, no_install: bool = False) -> None:
     say("== 2/6 is the lock that of the manifest? (inv lock --check)")
     say(builder.check_lock(file).text())
     say("== 3/6 assemble the hybrid image, as locked (inv build --locked)")
-    say(builder.build(file, progress, locked=True).text())
+    say(builder.build(file, progress, locked=True, reach=engine_of_node).text())
     say("== 4/6 what a deployment would do (inv plan)")
     say(deployer.plan(file).text())
     say("== 5/6 do it (inv deploy)")

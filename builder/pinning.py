@@ -112,9 +112,7 @@ def pin(file: Path, name: str, progress: Progress, *, reach: Reach | None = None
     return PinReport(loaded.path, pins)
 
 
-def pin_now(
-    loaded: LoadedManifest, name: str, progress: Progress, reach: Reach | None = None
-) -> Pin:
+def pin_now(loaded: LoadedManifest, name: str, progress: Progress, reach: Reach | None) -> Pin:
     """What the source of an input has now; asks it for documents, and for no layer."""
     if name == MODEL:
         return _model_now(loaded, progress)

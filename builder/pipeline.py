@@ -214,7 +214,7 @@ def store_own_files(loaded: LoadedManifest, store: BlobStore) -> None:
 def resolved(
     loaded: LoadedManifest,
     progress: Progress,
-    reach: Reach | None = None,
+    reach: Reach | None,
     before: Lock | None = None,
 ) -> Lock:
     """The lock of a manifest, which is written nowhere; raises what resolving raises.
@@ -228,9 +228,7 @@ def resolved(
     return resolve(wanted, sources, store, progress, before)
 
 
-def locked_anew(
-    loaded: LoadedManifest, progress: Progress, reach: Reach | None = None
-) -> LockReport:
+def locked_anew(loaded: LoadedManifest, progress: Progress, reach: Reach | None) -> LockReport:
     """The manifest resolved, and its lock on disk; a lock that cannot be read is replaced."""
     with store_of(loaded).held():  # until the lock names what was put there
         return _locked_anew(loaded, progress, reach)

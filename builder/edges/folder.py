@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 class FolderSources:
     """Sources as a manifest names them, relative to its folder; a builder.resolve.Sources.
 
+    `reach` may be None only where the manifest can name no engine of a node, as in tests.
     What is far away is `kept` in the store once it was fetched. With `whole` all layers of a source
     are about to be sent or written, so what comes in one pass or not at all is kept in any case.
     """
 
     loaded: LoadedManifest
     store: BlobStore
-    reach: Reach | None = None
+    reach: Reach | None
     progress: Progress = Silent()  # noqa: RUF009 - it has no state
     kept: bool = True
     whole: bool = False

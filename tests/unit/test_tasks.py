@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import signal
 import subprocess
@@ -50,6 +51,20 @@ def test_the_map_of_the_project_has_every_task_with_a_line_of_help() -> None:
         assert f"  {name} " in shown
         assert first.split()[0] in shown
         assert first.endswith(".")
+
+
+def test_every_task_that_reads_sources_brings_the_way_to_the_engines_of_nodes() -> None:
+    readers = {"lock", "build", "pin", "update", "vendor"}
+    calls = [
+        node
+        for node in ast.walk(ast.parse((ROOT / "tasks.py").read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in readers
+    ]
+    assert {ast.unparse(call.func).rpartition(".")[2] for call in calls} == readers
+    for call in calls:
+        assert "reach" in {keyword.arg for keyword in call.keywords}, ast.unparse(call)
 
 
 def test_a_task_that_is_interrupted_says_so_and_then_nothing_cleans_up(
