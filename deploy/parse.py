@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 LISTEN: Final = "0A"
 """TCP_LISTEN, as /proc/net/tcp spells it."""
 
+LISTENING: Final = "00010000"
+"""The flags of a listening socket in /proc/net/unix (__SO_ACCEPTCON)."""
+
 
 def lines_by_file(output: str) -> dict[str, list[str]]:
     """The lines that `grep -H ''` printed, by file; a file that was not there has no key."""
@@ -75,6 +78,20 @@ def _address(text: str) -> str:
         return str(IPv4Address(packed))
     mapped = IPv6Address(packed).ipv4_mapped
     return str(mapped or IPv6Address(packed))
+
+
+def listens(sockets: str, path: str) -> bool:
+    """Whether /proc/net/unix shows a listening socket at a path; /var/run is a link to /run."""
+    for line in sockets.splitlines():
+        fields = line.split(maxsplit=7)
+        named = len(fields) > 7 and _without_link(fields[7]) == _without_link(path)  # noqa: PLR2004
+        if named and fields[3] == LISTENING:
+            return True
+    return False
+
+
+def _without_link(path: str) -> str:
+    return path.removeprefix("/var") if path.startswith("/var/run/") else path
 
 
 def netdev_facts(output: bytes) -> tuple[NetdevFacts, ...]:

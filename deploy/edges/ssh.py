@@ -7,19 +7,18 @@ jumps; host key checking is never weakened.
 
 from __future__ import annotations
 
-import os
-import select
 import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from deploy import node_errors
+from deploy.edges.programs import CALL_S, answer, end_of, environment, read_line, write
+from deploy.parse import listens
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -31,13 +30,9 @@ READY: Final = b"sparklock-ready\n"
 LOGIN_S: Final = 20
 """What a login may take after the TCP connection, which has its own limit, in seconds."""
 
-CALL_S: Final = 60
-"""The limit of a command that only looks or renames, in seconds."""
-
 BUSY_STATUS: Final = 75
 SSH_FAILED: Final = 255
-LISTENING: Final = "00010000"
-"""The flags of a listening socket in /proc/net/unix (__SO_ACCEPTCON)."""
+HANGS: Final = b"the ssh process that holds the connection does not answer"
 
 MASTER_OPTIONS: Final = (
     "BatchMode=yes",
@@ -168,13 +163,13 @@ class NodeConnection:
                 input=stdin,
                 capture_output=True,
                 timeout=timeout_s,
-                env=_environment(),
+                env=environment(),
                 start_new_session=True,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise node_errors.RemoteCommandError(self.node, argv, None, "") from error
-        result = Completed(tuple(argv), done.returncode, done.stdout, _end(done.stderr))
+        result = Completed(tuple(argv), done.returncode, done.stdout, end_of(done.stderr))
         if result.status not in ok:
             raise self.failure(argv, result.status, result.stderr)
         return result
@@ -186,7 +181,7 @@ class NodeConnection:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            env=_environment(),
+            env=environment(),
             start_new_session=True,
             bufsize=0,
         )
@@ -223,15 +218,19 @@ class NodeConnection:
     ) -> None:
         assert holder.stdin is not None
         assert holder.stdout is not None
-        _write(holder.stdin, READY)
-        if _read_line(holder.stdout, CALL_S) == READY:
+        write(holder.stdin, READY)
+        if read_line(holder.stdout, CALL_S) == READY:
             return
         holder.stdin.close()
-        status = holder.wait(CALL_S)
+        try:
+            status = holder.wait(CALL_S)
+        except subprocess.TimeoutExpired as error:
+            holder.kill()
+            raise node_errors.RemoteCommandError(self.node, argv, None, "") from error
         if status == BUSY_STATUS:
             raise node_errors.DeployBusyError(self.node, found=f"{path} is held")
         stderr.seek(0)
-        raise self.failure(argv, status, _end(stderr.read()))
+        raise self.failure(argv, status, end_of(stderr.read()))
 
     def forward_socket(self, remote_path: str) -> Path:
         """A local unix socket that leads to a unix socket of the node."""
@@ -288,7 +287,7 @@ class NodeConnection:
         return path
 
     def _no_forward(self, done: subprocess.CompletedProcess[bytes]) -> NodeError:
-        said = _end(done.stderr)
+        said = end_of(done.stderr)
         if not self.alive():
             return node_errors.NodeLostError(self.node, self.destination.ssh, self._said() or said)
         return node_errors.ForwardingForbiddenError(self.node, self.destination.ssh, said)
@@ -311,7 +310,7 @@ class NodeConnection:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env=_environment(),
+                env=environment(),
                 start_new_session=True,
                 bufsize=0,
             )
@@ -319,7 +318,7 @@ class NodeConnection:
     def _fast_cipher(self, own_config: tuple[str, ...]) -> tuple[str, ...]:
         """The option that puts the fast cipher first among those that the user's ssh allows."""
         try:
-            done = _answer(["ssh", *own_config, "-G", "--", self.destination.ssh])
+            done = answer(["ssh", *own_config, "-G", "--", self.destination.ssh])
         except subprocess.TimeoutExpired:
             return ()  # the connection itself will tell what its configuration waits for
         lines = done.stdout.decode(errors="replace").splitlines()
@@ -333,9 +332,9 @@ class NodeConnection:
     def _wait_until_ready(self) -> None:
         assert self._master.stdin is not None
         assert self._master.stdout is not None
-        _write(self._master.stdin, READY)
+        write(self._master.stdin, READY)
         limit_s = self.destination.connect_timeout_s + LOGIN_S
-        line = _read_line(self._master.stdout, limit_s)
+        line = read_line(self._master.stdout, limit_s)
         if line == READY:
             return
         if line:
@@ -365,67 +364,13 @@ class NodeConnection:
         return ("ssh", "-F", "none", "-S", str(self._control), *alone)
 
     def _ask_master(self, verb: str, *route: str) -> subprocess.CompletedProcess[bytes]:
-        return _answer([*self._client(), "-O", verb, *route, "--", self.destination.ssh])
+        """What the master says; one that hangs is no better than none."""
+        argv = [*self._client(), "-O", verb, *route, "--", self.destination.ssh]
+        try:
+            return answer(argv)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(argv, SSH_FAILED, b"", HANGS)
 
     def _said(self) -> str:
         """The end of what the master wrote to stderr."""
-        return _end((self._folder / "stderr").read_bytes())
-
-
-def listens(sockets: str, path: str) -> bool:
-    """Whether /proc/net/unix shows a listening socket at a path; /var/run is a link to /run."""
-    for line in sockets.splitlines():
-        fields = line.split(maxsplit=7)
-        named = len(fields) > 7 and _without_link(fields[7]) == _without_link(path)  # noqa: PLR2004
-        if named and fields[3] == LISTENING:
-            return True
-    return False
-
-
-def _without_link(path: str) -> str:
-    return path.removeprefix("/var") if path.startswith("/var/run/") else path
-
-
-def _answer(argv: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    """What a program on this machine says, whatever its status; TimeoutExpired if it hangs."""
-    return subprocess.run(
-        argv,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        env=_environment(),
-        start_new_session=True,
-        timeout=CALL_S,
-        check=False,
-    )
-
-
-def _environment() -> dict[str, str]:
-    """Our environment with messages in English, since their text tells failures apart."""
-    return {**os.environ, "LC_ALL": "C"}
-
-
-def _end(stderr: bytes) -> str:
-    lines = stderr.decode(errors="replace").replace("\r", "").strip().splitlines()
-    return "\n".join(lines[-20:])
-
-
-def _write(pipe: IO[bytes], data: bytes) -> None:
-    """Write to a process that may be dead already; what it left behind tells why."""
-    try:
-        pipe.write(data)
-    except BrokenPipeError:
-        return
-
-
-def _read_line(pipe: IO[bytes], timeout_s: float) -> bytes:
-    """The next line of an unbuffered pipe, or what came of it before its end or the deadline."""
-    deadline = time.monotonic() + timeout_s
-    line = b""
-    while not line.endswith(b"\n"):
-        left_s = deadline - time.monotonic()
-        ready = left_s > 0 and select.select([pipe], [], [], left_s)[0]
-        byte = pipe.read(1) if ready else b""
-        if not byte:
-            return line
-        line += byte
-    return line
+        return end_of((self._folder / "stderr").read_bytes())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deploy import node_errors
+from deploy.edges import programs
 from deploy.edges.ssh import Destination, NodeConnection
 from tests.contract.deploy.conftest import free_port, until
 
@@ -307,6 +308,21 @@ def test_a_connection_that_breaks_is_lost_and_not_a_failed_command(sshd: Sshd) -
         until(lambda: not connection.alive())
         with pytest.raises(node_errors.NodeLostError):
             connection.run(("true",))
+
+
+def test_a_connection_whose_process_hangs_is_lost_and_can_be_closed(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = NodeConnection(sshd.destination())
+    master = connection._master
+    os.kill(master.pid, signal.SIGSTOP)
+    try:
+        monkeypatch.setattr(programs, "CALL_S", 0.5)
+        with pytest.raises(node_errors.NodeLostError, match="does not answer"):
+            connection.forward_socket("/run/any.sock")
+    finally:
+        connection.close()
+    assert master.poll() == -signal.SIGKILL
 
 
 def test_closing_one_connection_leaves_the_other(sshd: Sshd) -> None:

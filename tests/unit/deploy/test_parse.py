@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 from ipaddress import IPv4Interface
 
-from deploy.edges.ssh import listens
-from deploy.parse import hca_facts, lines_by_file, listeners, netdev_facts
+from deploy.parse import hca_facts, lines_by_file, listeners, listens, netdev_facts
 from deploy.state import HcaFacts, Listener, NetdevFacts
 
 PORT = "/sys/class/infiniband/rocep1s0f0/ports/1"
