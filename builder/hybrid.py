@@ -196,6 +196,7 @@ class Hybrid:
                     ),
                 ),
                 removed=edits.deleted,
+                patched=tuple(item.package for item in self._section.patches if item.package),
                 plugins=self._section.plugins,
                 plugins_allowed=self._plugins_allowed(),
                 registers=self._section.registers,

@@ -37,7 +37,7 @@ def assembled(
     """The tree of the assembled image, and a reader of its files.
 
     Targets are resolved through the base's symlinks. Of two files of one path the later one
-    counts, and picks come first. `removed` are tree paths of files that are deleted.
+    counts. Picks come first; then the files at the tree paths `removed` go, which a diff deletes.
     """
     entries = dict(base.entries)
     ours: dict[Digest, bytes] = {}
@@ -53,6 +53,8 @@ def assembled(
 
     for pick in picks:
         add(pick.target, pick.mode, pick.content, pick.size_bytes, pick.head)
+    for path in removed:
+        entries.pop(path, None)
     for file in files:
         content = digest_bytes(file.data)
         ours[content] = file.data
@@ -61,6 +63,4 @@ def assembled(
     def read_any(digest: Digest) -> bytes:
         return ours[digest] if digest in ours else read(digest)
 
-    for path in removed:
-        entries.pop(path, None)
     return ImageTree(entries), read_any

@@ -16,7 +16,7 @@ from builder.graft.findings import OtherFailure, UnreadableModule, WrongVersion
 from builder.graft.grafted import broken_by_graft
 from builder.graft.model_types import unknown_model_type
 from builder.graft.modules import Modules
-from builder.graft.open_imports import lost_names, open_imports
+from builder.graft.open_imports import lost_modules, lost_names, open_imports
 from builder.graft.packages import VLLM, find_package, installed_version
 from builder.graft.parsed import Parsed
 from builder.graft.plugin_findings import plugins_not_loaded, unmet_plugins
@@ -44,7 +44,8 @@ class ClosureInputs:
 
     `read` gives the content of base and donor files and of picks. `tables` are the edited
     modules and `files` our own files; a later one of equal path wins, and picks come first.
-    `removed` are tree paths that we delete. `plugins_allowed` are the values of VLLM_PLUGINS.
+    `removed` are tree paths that diffs delete, and `patched` the packages that they are made for.
+    `plugins_allowed` are the values of VLLM_PLUGINS.
     `donors` may be empty (a build from the lock alone): then no remedy can name a donor's file.
     Without `model_type` the checkpoint has none to look for, or brings its own class for it.
     `place` turns a location of the manifest, such as `vllm.version`, into an error's place.
@@ -58,6 +59,7 @@ class ClosureInputs:
     tables: tuple[OurFile, ...] = ()
     files: tuple[OurFile, ...] = ()
     removed: tuple[str, ...] = ()
+    patched: tuple[str, ...] = ()
     registers: tuple[Register, ...] = ()
     plugins: tuple[Plugin, ...] = ()
     plugins_allowed: tuple[str, ...] = ()
@@ -104,9 +106,10 @@ class _View:
 
     def packages(self) -> list[str]:
         """The packages in which something is changed, by name."""
-        picked = {pick.package for pick in self.inputs.picks}
-        found = picked | {register.package for register in self.inputs.registers}
-        return sorted(found | ({VLLM} if self._added(self.root(VLLM)) else set()))
+        found = {pick.package for pick in self.inputs.picks}.union(self.inputs.patched)
+        found |= {register.package for register in self.inputs.registers}
+        vllm = self.root(VLLM)
+        return sorted(found | ({VLLM} if self._added(vllm) or self._removed(vllm) else set()))
 
     def root(self, package: str) -> PackageRoot:
         return find_package(self.tree, package, image="base")
@@ -160,6 +163,7 @@ class _View:
             "roots": [self.root(package).path for package in self.packages()],
             "picks": picks,
             "files": sorted(file.path for file in self.inputs.files),
+            "removed": sorted(self.inputs.removed),
             "registers": registers,
             "architectures": [*self.inputs.architectures],
             "by_plugins": sorted(self._by_plugins()),
@@ -179,6 +183,7 @@ class _View:
         added = self._added(root)
         yield from open_imports(modules, root, added, self.donors)
         yield from lost_names(base, modules, root, added, self.donors)
+        yield from lost_modules(modules, root, self._removed(root), added)
         for index, register in enumerate(self.inputs.registers):
             if register.package == package:
                 place = self.inputs.place(f"image.register[{index}]")
@@ -227,6 +232,14 @@ class _View:
             for path, donor in real.items()
             if path.endswith(".py") and root.relative(path) is not None
         }
+
+    def _removed(self, root: PackageRoot) -> list[str]:
+        """The modules of a package that are deleted, as tree paths."""
+        return [
+            path
+            for path in self.inputs.removed
+            if path.endswith(".py") and root.relative(path) is not None
+        ]
 
     def _beside(self, root: PackageRoot) -> dict[str, str]:
         """The modules that we add beside a package, in its site folder, as _added."""

@@ -103,6 +103,32 @@ class LostName:
 
 
 @dataclass(frozen=True, slots=True)
+class LostModule:
+    """An import of the base's own file that fails since a diff deletes a module.
+
+    `deleted` is the module's tree path; `symbol` is empty when the module itself is imported.
+    """
+
+    file: str
+    line: int
+    module: str
+    symbol: str
+    deleted: str
+
+    @property
+    def message(self) -> Message:
+        """The base's import, and the file that it needs."""
+        asked = f"{self.symbol} of {self.module}" if self.symbol else self.module
+        return Message(
+            place=f"/{self.file}:{self.line}",
+            what=f"imports {asked}, which is lost when a diff deletes its file",
+            expected=f"/{self.deleted}, as the base has it",
+            found="no such file",
+            remedy="leave that file in the diff, or change this import by the same diff",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class UnreadableModule:
     """A module that the check needs, and that the parser refuses."""
 

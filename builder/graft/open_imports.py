@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from builder.graft.findings import LostName, OpenImport
+from builder.graft.findings import LostModule, LostName, OpenImport
 from builder.graft.imports import ModuleName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from builder.graft.donors import Donors
     from builder.graft.imports import Import
@@ -52,6 +52,23 @@ def lost_names(
             importer = ModuleName.of(path.removeprefix(root.site + "/")).dotted
             closed_by = donors.closing(root, importer, first=donor)
             yield LostName(path, line, module, name, replaced, donor, closed_by)
+
+
+def lost_modules(
+    modules: Modules, root: PackageRoot, removed: Iterable[str], added: Mapping[str, str]
+) -> Iterator[LostModule]:
+    """The imports of the base's own files that fail since the modules at tree paths are deleted."""
+    gone = {ModuleName.of(path.removeprefix(root.site + "/")).dotted: path for path in removed}
+    stems = [module.rpartition(".")[2].encode() for module in gone]
+    for path in modules.below(root.path) if gone else ():
+        source = modules.source(path) or b""
+        if path in added or not any(stem in source for stem in stems):
+            continue
+        for item in modules.imports(path):
+            for symbol in () if item.optional else _unmet(modules, item):
+                deleted = gone.get(item.module) or gone.get(f"{item.module}.{symbol}")
+                if deleted is not None:
+                    yield LostModule(path, item.line, item.module, symbol, deleted)
 
 
 def _unmet(modules: Modules, item: Import) -> tuple[str, ...]:

@@ -80,8 +80,8 @@ def unknown_architectures(
 ) -> Iterator[UnknownArchitecture | MissingClass]:
     """The checkpoint's architectures that vLLM's registry does not know, or knows in vain.
 
-    The class of an entry that the base had already is the base's affair: its registry
-    may resolve module names in a way of its own.
+    The class of an entry that the base had already is the base's affair, unless it is found there
+    as we look for it: its registry may resolve module names in a way of its own.
     """
     registry = root.file(REGISTRY)
     before = _entries(base, registry)
@@ -91,9 +91,16 @@ def unknown_architectures(
             near = get_close_matches(architecture, sorted(known), n=3)
             known_by = donors.registering(root.package, architecture)
             yield UnknownArchitecture(architecture, registry, REGISTRY, tuple(near), known_by)
-        elif known[architecture] != before.get(architecture):
+        elif known[architecture] != before.get(architecture) or _is_found(
+            base, root, known[architecture]
+        ):
             entry = (f"/{registry}", architecture, known[architecture])
             yield from _missing_class(modules, root, REGISTRY, entry, donors)
+
+
+def _is_found(base: Modules, root: PackageRoot, pair: tuple[str, str]) -> bool:
+    module = registered_module(root.package, REGISTRY, pair[0])
+    return base.path(module) is not None and base.provides(module, pair[1])
 
 
 def _entries(modules: Modules, registry: str) -> dict[str, tuple[str, str]]:

@@ -76,7 +76,8 @@ def _modules(tree: ImageTree) -> str:
         for path, entry in tree.entries.items()
         if entry.kind is not Kind.FILE or entry.content is not None or path.endswith(_MODULES)
     ]
-    return digest_bytes("\n".join(sorted(parts)).encode(errors="surrogateescape"))
+    # no path or link has a NUL, but each may have a line end
+    return digest_bytes("\0".join(sorted(parts)).encode(errors="surrogateescape"))
 
 
 _MODULES = (".py", ".so")

@@ -13,6 +13,7 @@ from builder.graft.findings import (
     DonorEntry,
     DonorFile,
     Finding,
+    LostModule,
     LostName,
     MissingClass,
     OpenImport,
@@ -295,6 +296,86 @@ def test_a_replaced_file_may_not_lack_what_the_base_imports_from_it() -> None:
             closed_by=DonorFile("qwen", "v1/worker/runner.py", replaces=True),
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "module", "symbol"),
+    [
+        ("from vllm.v1.gone import X\n", "vllm.v1.gone", ""),
+        ("import vllm.v1.gone\n", "vllm.v1.gone", ""),
+        ("from . import gone\n", "vllm.v1", "gone"),
+    ],
+)
+def test_an_import_of_what_a_diff_deletes_is_reported_at_its_file(
+    text: str, module: str, symbol: str
+) -> None:
+    attempt = bare(text)
+    assert check_closure(attempt.inputs()) == ()
+
+    gone = f"{SITE}/vllm/v1/gone.py"
+    assert check_closure(replace(attempt.inputs(), removed=(gone,))) == (
+        LostModule(f"{SITE}/vllm/v1/user.py", 1, module, symbol, gone),
+    )
+
+
+def test_a_deleted_module_that_nothing_needs_is_no_loss() -> None:
+    attempt = bare("try:\n    from .gone import X\nexcept ImportError:\n    X = None\n")
+
+    assert check_closure(replace(attempt.inputs(), removed=(f"{SITE}/vllm/v1/gone.py",))) == ()
+
+
+def test_a_name_of_a_package_whose_init_is_deleted_is_lost() -> None:
+    attempt = bare("from vllm.v1.pack import X\n")
+    attempt.base.file(f"{SITE}/vllm/v1/pack/__init__.py", "X = 1\n")
+    attempt.base.file(f"{SITE}/vllm/v1/pack/inner.py", "")
+    gone = f"{SITE}/vllm/v1/pack/__init__.py"
+
+    assert check_closure(replace(attempt.inputs(), removed=(gone,))) == (
+        LostModule(f"{SITE}/vllm/v1/user.py", 1, "vllm.v1.pack", "X", gone),
+    )
+
+
+def test_the_class_of_the_checkpoint_that_a_diff_deletes_is_missing() -> None:
+    attempt = bare("")
+    attempt.architectures = ("Qwen3NextForCausalLM",)
+    attempt.base.file(f"{SITE}/vllm/{MODELS}/qwen3_next.py", "class Qwen3NextForCausalLM: ...\n")
+    assert check_closure(attempt.inputs()) == ()
+
+    gone = f"{SITE}/vllm/{MODELS}/qwen3_next.py"
+    (finding,) = check_closure(replace(attempt.inputs(), removed=(gone,)))
+    assert isinstance(finding, MissingClass)
+    assert finding.module == "vllm.model_executor.models.qwen3_next"
+
+
+def test_a_file_of_ours_in_the_place_of_a_deleted_one_is_there() -> None:
+    attempt = bare("from .gone import X\n")
+    gone = f"{SITE}/vllm/v1/gone.py"
+    attempt.own = (OurFile(gone, 0o644, b"from .nowhere import Y\nX = 1\n"),)
+
+    (finding,) = check_closure(replace(attempt.inputs(), removed=(gone,)))
+    assert isinstance(finding, OpenImport)
+    assert (finding.file, finding.module) == (gone, "vllm.v1.nowhere")
+
+
+def test_a_package_for_which_a_diff_is_made_is_judged() -> None:
+    attempt = bare("")
+    for name in ("__init__.py", "a.py"):
+        attempt.base.file(f"{SITE}/other/{name}", "")
+    attempt.own = (OurFile(f"{SITE}/other/a.py", 0o644, b"from .nowhere import X\n"),)
+    assert check_closure(attempt.inputs()) == ()
+
+    (finding,) = check_closure(replace(attempt.inputs(), patched=("other",)))
+    assert isinstance(finding, OpenImport)
+
+
+def bare(user: str) -> Attempt:
+    """A base without a graft, in which one module of the base says this and another can go."""
+    attempt = Attempt()
+    attempt.grafted, attempt.registers, attempt.architectures = [], (), ()
+    attempt.base.file(f"{SITE}/vllm/v1/__init__.py", "")
+    attempt.base.file(f"{SITE}/vllm/v1/gone.py", "X = 1\n")
+    attempt.base.file(f"{SITE}/vllm/v1/user.py", user)
+    return attempt
 
 
 def test_a_lost_name_that_only_an_optional_import_wants_is_no_loss() -> None:

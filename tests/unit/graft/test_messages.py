@@ -13,6 +13,7 @@ from builder.graft.errors import ClosureError, DistInfoError, PackageNotFoundErr
 from builder.graft.findings import (
     DonorFile,
     Finding,
+    LostModule,
     LostName,
     MissingClass,
     OpenImport,
@@ -32,6 +33,8 @@ CLOSED_BY = DonorFile("qwen", "utils.py", replaces=False)
 FINDINGS: list[Finding] = [
     OpenImport("a.py", 3, "vllm.b", "", None),
     OpenImport("a.py", 3, "vllm.b", "X", CLOSED_BY),
+    LostModule("a.py", 3, "vllm.b", "", "b.py"),
+    LostModule("a.py", 3, "vllm.b", "X", "b.py"),
     LostName("a.py", 3, "vllm.b", "X", "b.py", "qwen", None),
     LostName("a.py", 3, "vllm.b", "X", "b.py", "", CLOSED_BY),
     UnreadableModule("a.py", 0, "a null byte"),
