@@ -136,8 +136,8 @@ def lock(
     _ctx: Context,
     file: str = FILE,
     check: bool = False,
-    update: str = "",
-    vendor: str = "",
+    update: str | None = None,
+    vendor: str | None = None,
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -155,9 +155,9 @@ def lock(
 
     progress = _progress(json=json, quiet=quiet)
     report: Reportable
-    if update:
+    if update is not None:
         report = updating.update(path, update, progress, reach=engine_of_node)
-    elif vendor:
+    elif vendor is not None:
         report = vendoring.vendor(path, vendor, progress, reach=engine_of_node)
     else:
         report = pipeline.lock(path, progress, reach=engine_of_node)
@@ -196,21 +196,22 @@ def build(
     _ctx: Context,
     file: str = FILE,
     locked: bool = False,
-    output: str = "",
-    push: str = "",
+    output: str | None = None,
+    push: str | None = None,
     check: bool = False,
     json: bool = False,
     quiet: bool = False,
 ) -> None:
     """Assemble the hybrid image, prove that it is what the lock says, and keep it in the store."""
     from builder import pipeline
+    from builder.options import path_of
     from deploy.edges.reach import engine_of_node
 
     report = pipeline.build(
         Path(file),
         _progress(json=json, quiet=quiet),
         locked=locked,
-        output=Path(output) if output else None,
+        output=path_of(output, option="--output"),
         push=push,
         check=check,
         reach=engine_of_node,

@@ -75,7 +75,8 @@ def as_pinned(found: L, source: Source) -> L:
     digests = [found.index_digest, found.manifest_digest]
     if source.of_engine:
         digests.append(found.config_digest)
-    pinned = {} if source.digest in digests else {"manifest_digest": source.digest}
+    is_pin = source.digest is not None and source.digest in digests  # an image may have no index
+    pinned = {} if is_pin else {"manifest_digest": source.digest}
     return found.model_copy(update={"asked": source.source, **pinned})
 
 

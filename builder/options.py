@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from builder.errors import Message, SparklockError
@@ -38,9 +39,19 @@ class OptionError(SparklockError):
 
 def only_one(options: Mapping[str, object]) -> None:
     """Nothing, unless several options are given that each ask for something else; OptionError."""
-    given = [name for name, value in options.items() if value]
+    given = [name for name, value in options.items() if value not in (None, False)]
     if len(given) > 1:
         raise OptionError(given[1], f"no {given[1]} beside {given[0]}", " and ".join(given))
+
+
+def path_of(text: str | None, *, option: str) -> Path | None:
+    """The path; None for an option that is not given, OptionError for an empty text.
+
+    A variable of the shell that is not set is no wish to do without.
+    """
+    if text == "":
+        raise OptionError(option, "the name of a file or folder", "no text")
+    return None if text is None else Path(text)
 
 
 def whole_number(text: str, *, option: str, least: int) -> int:

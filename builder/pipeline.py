@@ -12,6 +12,7 @@ from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.folder import FolderSources
 from builder.edges.inputs import Inputs
 from builder.edges.output import output_at, write_output
+from builder.edges.own_inputs import refuse_inputs
 from builder.edges.store import BlobStore
 from builder.edges.vendor import Vendored, vendor_folder
 from builder.edges.verdicts import VerdictFolder
@@ -101,7 +102,7 @@ def build(  # noqa: PLR0913 - the task's options, each by name
     *,
     locked: bool = False,
     output: Path | None = None,
-    push: str = "",
+    push: str | None = None,
     check: bool = False,
     reach: Reach | None = None,
 ) -> Built:
@@ -113,8 +114,9 @@ def build(  # noqa: PLR0913 - the task's options, each by name
     repository. Raises LockError, BuildError, ManifestError and OptionError.
     """
     target = output_at(output) if output else None
-    repository = push_target(push, option="--push") if push else None
+    repository = None if push is None else push_target(push, option="--push")
     loaded = read_manifest(file)
+    refuse_inputs(loaded, target, repository)
     try:
         report = current(loaded)
     except LockError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from builder.read.fabric_rules import FABRIC_RULES
 from builder.read.problems import Problem, repeated, value_text
+from builder.read.vendor_rule import vendored_files_lie_apart
 from builder.topology import OF_ONE_NODE
 
 if TYPE_CHECKING:
@@ -279,21 +280,6 @@ def the_model_has_one_origin(parts: Parts) -> Iterator[Problem]:
     )
 
 
-def vendored_files_are_no_model(parts: Parts) -> Iterator[Problem]:
-    """What is vendored lies beside the model's files: they would be locked as parts of it."""
-    model = parts.model.files if parts.model else None
-    if model is None or parts.vendor is None:
-        return
-    if f"{parts.vendor}/".startswith(f"{model}/") or f"{model}/".startswith(f"{parts.vendor}/"):
-        yield Problem(
-            ("image", "vendor"),
-            "one folder for vendored files and for the model",
-            expected=f"a folder of its own, apart from model.files = {value_text(model)}",
-            found=value_text(parts.vendor),
-            remedy="name another folder: inv lock --vendor DIR",
-        )
-
-
 def a_repo_has_a_revision(parts: Parts) -> Iterator[Problem]:
     """A repository of the Hub is pinned by commit, and nothing else has a revision."""
     model = parts.model
@@ -392,7 +378,7 @@ RULES: Final[tuple[Rule, ...]] = (
     mount_targets_differ,
     the_model_has_one_origin,
     a_repo_has_a_revision,
-    vendored_files_are_no_model,
+    vendored_files_lie_apart,
     rendered_options_are_not_repeated,
     options_differ,
     ports_differ,

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from builder.options import OptionError, whole_number
+from builder.options import OptionError, only_one, path_of, whole_number
 
 
 def test_decimal_digits_are_a_number() -> None:
@@ -18,3 +20,16 @@ def test_anything_else_names_the_option_and_what_it_takes(text: str) -> None:
     assert message.expected == "a whole number from 1 on"
     assert repr(text) == message.found
     assert raised.value.exit_code == 2
+
+
+def test_an_empty_text_is_no_path_and_no_option_left_out() -> None:
+    assert path_of(None, option="--output") is None
+    assert path_of("a b", option="--output") == Path("a b")
+    with pytest.raises(OptionError, match="--output"):
+        path_of("", option="--output")
+
+
+def test_an_empty_text_counts_as_given() -> None:
+    only_one({"--check": False, "--update": None, "--vendor": ""})
+    with pytest.raises(OptionError, match="no --vendor beside --check"):
+        only_one({"--check": True, "--update": None, "--vendor": ""})

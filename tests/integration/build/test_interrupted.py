@@ -16,6 +16,7 @@ import pytest
 from builder import pipeline
 from builder.collecting import collect
 from builder.lock import all_digests
+from builder.pipeline import VERDICTS
 from builder.progress import Silent
 from tests.project import Project
 from tests.repository import ROOT, files
@@ -78,7 +79,11 @@ def test_two_builds_at_once_give_what_one_gives(tmp_path: Path) -> None:
 
     assert [process.returncode for process in both] == [0, 0, 0], told
     assert shared.read_lock() == lock
-    assert files(shared.folder / ".sparklock") == files(alone.folder / ".sparklock")
+    assert files(shared.store.root) == files(alone.store.root)
+    # A process that finds the lock of another needs no donor, and its verdict is one without.
+    verdicts = files(shared.folder / VERDICTS)
+    assert files(alone.folder / VERDICTS).items() <= verdicts.items()
+    assert all(name.startswith("verdict-") for name in verdicts)
 
 
 @pytest.mark.parametrize("missing", ["lock", "store", "nothing"])

@@ -10,6 +10,7 @@ from builder import pipeline
 from builder.digest import hex_of
 from builder.edges.archive import ArchiveSource
 from builder.edges.output import OutputKind, output_at
+from builder.errors import SparklockError
 from builder.oci.errors import DigestMismatchError, NotALayoutError, StorageError
 from builder.oci.validate import validate_image
 from builder.options import OptionError
@@ -172,3 +173,35 @@ def test_a_place_that_cannot_be_written_is_told(project: Project, tmp_path: Path
     with pytest.raises(StorageError) as caught:
         project.build(output=tmp_path / "file" / "image.tar")
     assert "cannot write an archive" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "place", ["images/base", "link", "images/donor", "kept.tar", "model/of.tar", "files/own.tar"]
+)
+def test_nothing_is_written_over_what_the_manifest_reads(project: Project, place: str) -> None:
+    project.build(output=project.folder / "kept.tar")
+    project.write("files/own.tar", "own")
+    project.write("model/of.tar", "model")
+    (project.folder / "link").symlink_to("images/base")
+    project.edit(
+        "[[image.graft]]", '[image.donors.more]\nsource = "archive:kept.tar"\n\n[[image.graft]]'
+    )
+    project.edit('source = "files/template.jinja"', 'source = "files/own.tar"')
+    project.edit(
+        "[[image.register]]",
+        '[[image.graft]]\ndonor = "more"\npackage = "vllm"\nfiles = ["a.py"]\n\n[[image.register]]',
+    )
+    before = files(project.folder)
+
+    with pytest.raises(OptionError, match="reads nothing from"):
+        project.build(output=project.folder / place)
+    assert files(project.folder) == before
+
+
+def test_no_tag_is_pushed_over_that_the_manifest_reads(project: Project) -> None:
+    project.edit("oci:images/base", "example.org/vllm/base:v1")
+    for target in ("example.org/vllm/base:v1", "example.org/vllm/base"):
+        with pytest.raises(SparklockError) as caught:
+            pipeline.build(project.file, Silent(), locked=True, push=target)
+        refused = isinstance(caught.value, OptionError)
+        assert refused == target.endswith(":v1")

@@ -234,8 +234,22 @@ def test_another_folder_takes_the_place_of_the_first(vendored: Project) -> None:
     vendored.check()
 
 
-@pytest.mark.parametrize("folder", ["../elsewhere", "/absolute", ".", "", "model", "model/kept"])
-def test_a_folder_outside_of_the_repository_or_of_the_model_is_refused(
+TAKEN = [
+    "model",
+    "model/kept",
+    "images",
+    "images/base/kept",
+    ".sparklock",
+    ".sparklock/store",
+    ".git",
+    "third/.git/x",
+    "lockfile.json",
+    "cluster.toml",
+]
+
+
+@pytest.mark.parametrize("folder", ["../elsewhere", "/absolute", ".", "", *TAKEN])
+def test_a_folder_outside_of_the_repository_or_with_another_meaning_is_refused(
     project: Project, folder: str
 ) -> None:
     before = project.file.read_bytes()
