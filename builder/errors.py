@@ -18,7 +18,7 @@ class Message:
 
     `place` is `cluster.toml:12: nodes[1].hcas[0]`, `node spark-b, rank 1`, a file path or a blob
     digest. `expected`, `found` and `detail` may be empty; `detail` quotes output,
-    such as a log's end.
+    such as a log's end. `remedy` may have further lines, to be copied as they are.
     """
 
     place: str
@@ -37,7 +37,7 @@ class Message:
             lines.append(f"  found:    {self.found}")
         if self.detail:
             lines.extend(f"  | {line}" for line in self.detail.splitlines())
-        lines.append(f"  remedy:   {self.remedy}")
+        lines.append(f"  remedy:   {self.remedy}".replace("\n", f"\n{' ' * 12}"))
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, str]:

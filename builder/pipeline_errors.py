@@ -76,21 +76,31 @@ class StaleSchemaError(ManifestError):
 
 @dataclass(eq=False)
 class StaleLockError(LockError):
-    """The lock does not belong to the manifest and the files beside it."""
+    """The lock does not belong to the manifest and the files beside it.
+
+    `moving` is the input that `inv lock --update` was to move.
+    """
 
     place: str
     changes: tuple[Difference, ...]
+    moving: str = ""
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """One message per input that changed since the lock was written."""
+        remedy = "inv lock, then review the difference of lockfile.json"
+        if self.moving:
+            remedy = (
+                f"inv lock first; or, if what you edited needs the new {self.moving} already: "
+                f"inv pin {self.moving}, then inv lock"
+            )
         return tuple(
             Message(
                 place=self.place,
                 what=f"the lock is stale: {change.path} changed",
                 expected=f"{change.before} (locked)",
                 found=str(change.after),
-                remedy="inv lock, then review the difference of lockfile.json",
+                remedy=remedy,
             )
             for change in self.changes
         )

@@ -13,7 +13,7 @@ from builder.inputs import BASE, DONORS, MODEL, input_named
 from builder.lockfile import lock_text
 from builder.pinning import pin_now
 from builder.pipeline import keep_vendored, resolved, store_of
-from builder.pipeline_errors import OtherInputMovedError
+from builder.pipeline_errors import OtherInputMovedError, StaleLockError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,10 @@ def update(
     """
     loaded = read_manifest(file)
     name = input_named(name, loaded.manifest, place=loaded.name)
-    before = current(loaded)
+    try:
+        before = current(loaded)
+    except StaleLockError as error:
+        raise replace(error, moving=name) from None
     pin = pin_now(loaded, name, progress, reach)
     if not pin.moves:
         return UpdateReport(pin, before)

@@ -13,6 +13,15 @@ from typing import Protocol
 from builder.errors import Message
 
 
+def register_text(package: str, file: str, table: str, entries: str) -> str:
+    """An [[image.register]] as its lines stand in cluster.toml, without a newline at the end."""
+    quote = "'" if '"' in table else '"'
+    return (
+        f'[[image.register]]\npackage = "{package}"\nfile = "{file}"\n'
+        f"table = {quote}{table}{quote}\nentries = {entries}"
+    )
+
+
 class Finding(Protocol):
     """One thing that would fail in a container."""
 
@@ -41,10 +50,11 @@ class DonorFile:
 
 @dataclass(frozen=True, slots=True)
 class OpenImport:
-    """An import of a grafted file that fails; `symbol` is empty when the module is missing.
+    """An import of an added file that fails; `symbol` is empty when the module is missing.
 
     `file` is a tree path, `module` is absolute and dotted, and `closed_by` the donor's file that
-    would close the import, if any donor has it.
+    would close the import, if any donor has it. `donor` is where the added file comes from; it is
+    empty for one of our own.
     """
 
     file: str
@@ -52,6 +62,7 @@ class OpenImport:
     module: str
     symbol: str
     closed_by: DonorFile | None
+    donor: str
 
     @property
     def message(self) -> Message:
@@ -64,10 +75,20 @@ class OpenImport:
             if self.symbol
             else f"a module {self.module}",
             found="a module without that name" if self.symbol else "no such module",
-            remedy=self.closed_by.remedy
-            if self.closed_by
-            else "no donor has it: use a base whose version fits the grafted files, or graft "
-            "them from a donor that is nearer to the base",
+            remedy=self._remedy(),
+        )
+
+    def _remedy(self) -> str:
+        if self.closed_by:
+            return self.closed_by.remedy
+        if not self.donor:
+            return (
+                "no donor has it: use a base that has it, or take back the [[image.file]], "
+                "[[image.plugin]] or [[image.patch]] that asks for it"
+            )
+        return (
+            "no donor has it: use a base whose version fits the grafted files, or graft them from "
+            "a donor that is nearer to the base"
         )
 
 
@@ -199,6 +220,7 @@ class UnknownArchitecture:
 
     architecture: str
     registry: str
+    package: str
     file: str
     near: tuple[str, ...]
     known_by: DonorEntry | None
@@ -222,10 +244,10 @@ class UnknownArchitecture:
             )
         known = self.known_by
         value = json.dumps(list(known.value), ensure_ascii=False)
+        entries = f"{{ {self.architecture} = {value} }}"
         return (
-            f'add [[image.register]] file = "{self.file}", table = "{known.table}", '
-            f"entries = {{ {self.architecture} = {value} }}, as donor {known.donor} has it, and "
-            "[[image.graft]] its files from that donor"
+            f"[[image.graft]] the model's files from donor {known.donor}, and add as it has it\n"
+            + register_text(self.package, self.file, known.table, entries)
         )
 
 
@@ -270,10 +292,10 @@ class UnknownModelType:
         if self.known_by is None:
             return "use a base whose transformers knows it, or a donor whose vLLM has its class"
         known = self.known_by
+        entries = f'{{ "{self.model_type}" = {known.toml} }}'
         return (
-            f'add [[image.register]] package = "{self.package}", file = "{self.file}", table = '
-            f'"{known.table}", entries = {{ "{self.model_type}" = {known.toml} }}, as donor '
-            f"{known.donor} has it, and [[image.graft]] the file of that class"
+            f"[[image.graft]] the file of that class from donor {known.donor}, and add as it has "
+            f"it\n{register_text(self.package, self.file, known.table, entries)}"
         )
 
 

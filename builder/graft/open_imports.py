@@ -30,7 +30,7 @@ def open_imports(
                 continue
             for symbol in _unmet(modules, item):
                 closed_by = donors.closing(root, item.module, symbol, first=donor)
-                yield OpenImport(path, item.line, item.module, symbol, closed_by)
+                yield OpenImport(path, item.line, item.module, symbol, closed_by, donor)
 
 
 def lost_names(

@@ -90,7 +90,9 @@ def unknown_architectures(
         if architecture not in known:
             near = get_close_matches(architecture, sorted(known), n=3)
             known_by = donors.registering(root.package, architecture)
-            yield UnknownArchitecture(architecture, registry, REGISTRY, tuple(near), known_by)
+            yield UnknownArchitecture(
+                architecture, registry, root.package, REGISTRY, tuple(near), known_by
+            )
         elif known[architecture] != before.get(architecture) or _is_found(
             base, root, known[architecture]
         ):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import Message
+from builder.graft.findings import register_text
 
 if TYPE_CHECKING:
     from builder.graft.findings import DonorFile
@@ -71,12 +72,8 @@ class MissingEntries:
         keyed = self.entries[0].key is not None
         parts = (f'"{item.key}" = {item.toml}' if keyed else item.toml for item in self.entries)
         written = f"{{ {', '.join(parts)} }}" if keyed else f"[{', '.join(parts)}]"
-        table = self.table if '"' not in self.table else f"'{self.table}'"
-        quoted = table if table.startswith("'") else f'"{table}"'
-        return (
-            f'add [[image.register]] package = "{self.place.package}", file = '
-            f'"{self.place.file}", table = {quoted}, entries = {written}'
-        )
+        place = self.place
+        return f"add\n{register_text(place.package, place.file, self.table, written)}"
 
 
 @dataclass(frozen=True, slots=True)

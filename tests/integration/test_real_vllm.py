@@ -249,9 +249,9 @@ def test_a_neighbour_that_fits_is_silent_once_it_is_registered(wheels: Wheels, f
 
 def as_register(finding: MissingEntries) -> Register:
     """The edit that a finding's remedy writes out."""
-    text = finding.message.remedy.removeprefix("add [[image.register]] ")
+    text = finding.message.remedy.removeprefix("add\n")
     assert finding.can_register, text
-    document = tomllib.loads(f"register = {{ {text} }}")["register"]
+    (document,) = tomllib.loads(text)["image"]["register"]
     entries = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in document.pop("entries").items()

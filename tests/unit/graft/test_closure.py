@@ -183,6 +183,7 @@ def test_a_name_that_the_base_lacks_is_reported_with_the_donor_file_that_has_it(
             module="vllm.model_executor.layers.mamba_utils",
             symbol="MambaStateCopyFunc",
             closed_by=DonorFile("qwen", MAMBA, replaces=True),
+            donor="qwen",
         ),
     )
     assert attempt.text() == (
@@ -461,6 +462,7 @@ def test_an_unregistered_architecture_is_reported_with_the_donors_own_registrati
         UnknownArchitecture(
             architecture=ARCHITECTURE,
             registry=f"{SITE}/vllm/{REGISTRY}",
+            package="vllm",
             file=REGISTRY,
             near=("Qwen3VLForConditionalGeneration",),
             known_by=DonorEntry("qwen", "_MULTIMODAL_MODELS", ("qwen3_5", ARCHITECTURE)),

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 from builder.graft.errors import ClosureError
 from builder.graft.findings import DonorFile
 from builder.graft.table_findings import MissingEntries, UnnamedInCode
+from builder.manifest import Register
 from tests.unit.graft.attempts import grafted
 from tests.unit.graft.images import SITE
 
@@ -41,14 +44,14 @@ def found(donor: dict[str, str], image: dict[str, str] | None = None) -> list[ob
             'HOOKS = {"a": {"foo_x": ("foo_moe", "FooMoeMTP")}}',
             'HOOKS["a"]',
             "foo_x: ('foo_moe', 'FooMoeMTP')",
-            'table = \'HOOKS["a"]\', entries = { "foo_x" = ["foo_moe", "FooMoeMTP"] }',
+            'table = \'HOOKS["a"]\'\nentries = { "foo_x" = ["foo_moe", "FooMoeMTP"] }',
         ),
         ('HOOKS["foo_moe"] = "x"', "HOOKS", "foo_moe: 'x'", 'entries = { "foo_moe" = "x" }'),
         (
             'LAZY = Lazy(old="OldConfig", foo_moe="FooConfig", bar="BarConfig")',
             "LAZY",
             "foo_moe: 'FooConfig'",
-            'table = "LAZY", entries = { "foo_moe" = "FooConfig" }',
+            'table = "LAZY"\nentries = { "foo_moe" = "FooConfig" }',
         ),
         ('LAZY = Lazy(dict(foo_moe="y"))', "LAZY", "foo_moe: 'y'", '"foo_moe" = "y"'),
         ('LAZY = [("foo_moe", "y")]', "LAZY", "foo_moe: 'y'", '"foo_moe" = "y"'),
@@ -74,7 +77,9 @@ def test_an_entry_of_any_table_for_a_grafted_name_is_found(
     assert message.place == f"/{SITE}/vllm/config.py"
     assert message.expected.startswith(entries)
     assert register in message.remedy
-    assert message.remedy.startswith("add [[image.register]]")
+    assert message.remedy.startswith("add\n[[image.register]]\n")
+    (written,) = tomllib.loads(message.remedy.removeprefix("add\n"))["image"]["register"]
+    assert Register.model_validate(written, strict=False).table == table
 
 
 @pytest.mark.parametrize(

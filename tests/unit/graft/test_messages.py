@@ -31,8 +31,9 @@ from builder.graft.table_errors import (
 
 CLOSED_BY = DonorFile("qwen", "utils.py", replaces=False)
 FINDINGS: list[Finding] = [
-    OpenImport("a.py", 3, "vllm.b", "", None),
-    OpenImport("a.py", 3, "vllm.b", "X", CLOSED_BY),
+    OpenImport("a.py", 3, "vllm.b", "", None, "qwen"),
+    OpenImport("a.py", 3, "vllm.b", "", None, ""),
+    OpenImport("a.py", 3, "vllm.b", "X", CLOSED_BY, "qwen"),
     LostModule("a.py", 3, "vllm.b", "", "b.py"),
     LostModule("a.py", 3, "vllm.b", "X", "b.py"),
     LostName("a.py", 3, "vllm.b", "X", "b.py", "qwen", None),
@@ -41,7 +42,7 @@ FINDINGS: list[Finding] = [
     UnreadableModule("a.py", 3, "invalid syntax"),
     MissingClass("p", "K", "vllm.b", "X", has_module=True, near=(), closed_by=None),
     MissingClass("p", "K", "vllm.b", "X", has_module=False, near=("c",), closed_by=CLOSED_BY),
-    UnknownArchitecture("X", "r.py", "r.py", (), None),
+    UnknownArchitecture("X", "r.py", "vllm", "r.py", (), None),
     WrongVersion("p", "vllm", "1", "2"),
     OtherFailure(Message("p", "what", "do")),
     MissingCommand("p", "./run.sh", "/run.sh", "/", (), ("/opt/run.sh",)),

@@ -55,9 +55,12 @@ def test_one_that_no_table_has_is_told_with_what_was_looked_at() -> None:
         "so config.json cannot be loaded\n"
         "  expected: foo_moe as a key of vLLM's table or of that of transformers\n"
         f"  found:    in neither: looked at /{SITE}/vllm/{CONFIG}, /usr/{AUTO}\n"
-        f'  remedy:   add [[image.register]] package = "vllm", file = "{CONFIG}", '
-        'table = "_CONFIG_REGISTRY", entries = { "foo_moe" = "FooConfig" }, as donor new has it, '
-        "and [[image.graft]] the file of that class"
+        "  remedy:   [[image.graft]] the file of that class from donor new, and add as it has it\n"
+        "            [[image.register]]\n"
+        '            package = "vllm"\n'
+        f'            file = "{CONFIG}"\n'
+        '            table = "_CONFIG_REGISTRY"\n'
+        '            entries = { "foo_moe" = "FooConfig" }'
     )
 
 

@@ -180,7 +180,10 @@ def test_killed_between_pin_and_lock_the_next_run_says_what_to_do(newer_base: Pr
     with pytest.raises(StaleLockError) as caught:
         update(newer_base)
     assert {message.remedy for message in caught.value.messages} == {
-        "inv lock, then review the difference of lockfile.json"
+        (
+            "inv lock first; or, if what you edited needs the new base already: inv pin base, "
+            "then inv lock"
+        )
     }
     newer_base.lock()
     assert "is current" in update(newer_base).text()
