@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from builder.assembly import entrypoint_of, locked_layers, workdir_of
 from builder.editing import Editing, mode_text, read_diffs
@@ -29,6 +29,7 @@ from builder.oci.model import Platform
 from builder.oci.placement import parent_dirs, resolve_destination, stale_pyc
 from builder.plugins import place_plugins
 from builder.reuse import kept_picks
+from builder.topology import container_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from builder.oci.tar import TarEntry
     from builder.oci.tree import ImageTree
     from builder.sources import Blobs
+
+_PLUGINS: Final = "VLLM_PLUGINS"
+"""The variable by which vLLM loads some plugins only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,7 @@ class Hybrid:
         plugins: tuple[tuple[LockedPlugin, dict[str, bytes]], ...],
         files: tuple[_OwnFile, ...],
     ) -> None:
-        manifest = self._wanted.manifest
+        manifest, environments = self._wanted.manifest, self._environments()
         findings = check_closure(
             ClosureInputs(
                 base=self._base.tree,
@@ -179,7 +183,7 @@ class Hybrid:
                 launch=Launch(
                     entrypoint=entrypoint_of(self._base.selected.image, self._section.config),
                     workdir=workdir_of(self._base.selected.image, self._section.config),
-                    path=self._environment().get("PATH", ""),
+                    paths=tuple(sorted({env.get("PATH", "") for env in environments})),
                     node_script=manifest.serve.node_script,
                     mounts=tuple(mount.target for mount in manifest.container.mounts),
                     platform=Platform.parse(self._section.platform),
@@ -198,7 +202,9 @@ class Hybrid:
                 removed=edits.deleted,
                 patched=tuple(item.package for item in self._section.patches if item.package),
                 plugins=self._section.plugins,
-                plugins_allowed=self._plugins_allowed(),
+                plugins_allowed=tuple(
+                    sorted({env[_PLUGINS] for env in environments if _PLUGINS in env})
+                ),
                 registers=self._section.registers,
                 architectures=self._wanted.architectures,
                 model_type=self._wanted.model_type,
@@ -220,17 +226,13 @@ class Hybrid:
                 path = file.target.lstrip("/")
                 yield OurFile(path, int(file.mode, 8), self._blobs.read(file.digest))
 
-    def _plugins_allowed(self) -> tuple[str, ...]:
-        """Every value that VLLM_PLUGINS has in a container."""
-        manifest = self._wanted.manifest
-        shared = self._environment() | manifest.container.env
-        values = {(shared | node.env).get("VLLM_PLUGINS") for node in manifest.nodes}
-        return tuple(sorted(value for value in values if value is not None))
-
-    def _environment(self) -> dict[str, str]:
+    def _environments(self) -> list[dict[str, str]]:
+        """The environment of each node's container: the image's, then what deploying gives it."""
         own = self._base.selected.image.config.container.get("Env") or ()
         pairs = (item.partition("=") for item in own)
-        return {key: value for key, _, value in pairs} | self._section.config.env
+        image = {key: value for key, _, value in pairs} | self._section.config.env
+        manifest = self._wanted.manifest
+        return [image | container_environment(manifest, node) for node in manifest.nodes]
 
 
 class _Edits:

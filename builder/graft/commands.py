@@ -16,6 +16,8 @@ from builder.graft.command_findings import (
 from builder.oci.tree import ImageTree, Kind, SymlinkLoopError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from builder.oci.model import Platform
     from builder.oci.tree import Entry
 
@@ -33,13 +35,14 @@ _MAX_INTERPRETERS: Final = 5
 class Launch:
     """How containers of the image are started.
 
-    `entrypoint`, `workdir` and `path` (the variable PATH, empty if unset) are the image
-    configuration's own after our changes; `mounts` are the absolute targets of the bind mounts.
+    `entrypoint` and `workdir` are the image configuration's own after our changes; `paths` are the
+    values of the variable PATH, of which nodes may have several, and an empty one stands for unset.
+    `mounts` are the absolute targets of the bind mounts.
     """
 
     entrypoint: tuple[str, ...]
     workdir: str
-    path: str
+    paths: tuple[str, ...]
     node_script: str | None
     mounts: tuple[str, ...]
     platform: Platform
@@ -52,16 +55,18 @@ def check_commands(tree: ImageTree, launch: Launch, *, place: str) -> tuple[BadC
     target is provided by the node, so it is not judged. The node script and `vllm` are the
     image's own, so for them a mounted folder on PATH does not count.
     """
-    container = _Container.of(tree, launch)
+    containers = (_Container.of(tree, launch, path) for path in launch.paths)
+    found = (finding for each in containers for finding in _judged(each, launch, place))
+    return tuple(dict.fromkeys(finding for finding in found if finding is not None))
+
+
+def _judged(container: _Container, launch: Launch, place: str) -> Iterator[BadCommand | None]:
     own = container.folders_of_the_image()
-    found = [
-        container.judge_command("image config: Entrypoint", name, container.search)
-        for name in launch.entrypoint[:1]
-    ]
+    for name in launch.entrypoint[:1]:
+        yield container.judge_command("image config: Entrypoint", name, container.search)
     if launch.node_script is not None:
-        found.append(container.judge_command(place, launch.node_script, own))
-    found.append(container.judge_command("image: the package's console script", "vllm", own))
-    return tuple(finding for finding in found if finding is not None)
+        yield container.judge_command(place, launch.node_script, own)
+    yield container.judge_command("image: the package's console script", "vllm", own)
 
 
 class _ProvidedByNode:
@@ -85,14 +90,14 @@ class _Container:
     architecture: str
 
     @classmethod
-    def of(cls, tree: ImageTree, launch: Launch) -> _Container:
+    def of(cls, tree: ImageTree, launch: Launch, path: str) -> _Container:
         mounts = tuple(sorted(tree.resolve(target) for target in launch.mounts))
         seen = {path: entry for path, entry in tree.entries.items() if not _is_in(path, mounts)}
         return cls(
             ImageTree(seen),
             mounts,
             launch.workdir or "/",
-            tuple((launch.path or _DEFAULT_PATH).split(":")),
+            tuple((path or _DEFAULT_PATH).split(":")),
             launch.platform.architecture,
         )
 

@@ -99,7 +99,7 @@ def _inputs(packages: Packages, store: BlobStore) -> ClosureInputs:
     return ClosureInputs(
         base=base,
         read=store.read,
-        launch=Launch((), "/", "/usr/local/bin", None, (), Platform("linux", "arm64")),
+        launch=Launch((), "/", ("/usr/local/bin",), None, (), Platform("linux", "arm64")),
         vllm_version=packages.version,
         picks=pick(
             donor,

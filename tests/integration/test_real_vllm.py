@@ -74,7 +74,7 @@ class Wheels:
         return ClosureInputs(
             base=base,
             read=self.blobs.__getitem__,
-            launch=Launch((), "/", "/usr/local/bin", None, (), Platform("linux", "arm64")),
+            launch=Launch((), "/", ("/usr/local/bin",), None, (), Platform("linux", "arm64")),
             vllm_version="0.17.0" if same else "0.14.0",
             picks=pick(self.new, graft, root, place="cluster.toml: image.graft[0]"),
             tables=tuple(OurFile(path, 0o644, data) for path, data in edited.items()),

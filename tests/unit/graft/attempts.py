@@ -42,7 +42,7 @@ def inputs_of(
     return ClosureInputs(
         base=image.tree,
         read=lambda digest: blobs[digest],
-        launch=Launch((), "/", "/usr/local/bin", None, (), Platform("linux", "arm64")),
+        launch=Launch((), "/", ("/usr/local/bin",), None, (), Platform("linux", "arm64")),
         vllm_version="0.17.1",
         picks=pick(other.tree, Graft(donor="new", package="vllm", files=taken), root, place=place)
         if taken

@@ -143,7 +143,7 @@ class Attempt:
         return ClosureInputs(
             base=self.base.tree,
             read=self.read,
-            launch=Launch((), "/", "/usr/local/bin", None, (), Platform("linux", "arm64")),
+            launch=Launch((), "/", ("/usr/local/bin",), None, (), Platform("linux", "arm64")),
             vllm_version=self.version,
             picks=picks,
             tables=self.tables(),

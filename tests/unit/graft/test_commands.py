@@ -18,7 +18,7 @@ from tests.unit.graft.images import MemoryImage
 LAUNCH = Launch(
     entrypoint=("/opt/nvidia/nvidia_entrypoint.sh",),
     workdir="/workspace/vllm",
-    path="/workspace/vllm:/usr/local/bin:/usr/bin:/bin",
+    paths=("/workspace/vllm:/usr/local/bin:/usr/bin:/bin",),
     node_script="./run-cluster-node.sh",
     mounts=(),
     platform=Platform("linux", "arm64"),
@@ -112,7 +112,7 @@ def test_a_missing_console_script_names_the_folders_on_path() -> None:
 
 
 def test_an_unset_path_is_the_engines_default() -> None:
-    assert check(spark(), replace(LAUNCH, path="")) == ()
+    assert check(spark(), replace(LAUNCH, paths=("",))) == ()
 
 
 def test_links_are_followed_and_a_loop_leads_nowhere() -> None:
@@ -138,6 +138,14 @@ def test_a_directory_is_no_command() -> None:
 
     assert isinstance(found, NotExecutable)
     assert found.found == "a directory"
+
+
+def test_each_path_of_a_container_is_judged_and_told_once() -> None:
+    launch = replace(LAUNCH, paths=(*LAUNCH.paths, "/nowhere", "/nowhere"))
+
+    (finding,) = check(spark(), launch)
+    assert isinstance(finding, MissingCommand)
+    assert (finding.name, finding.search) == ("vllm", ("/nowhere",))
 
 
 def test_on_path_a_file_without_execute_bit_is_passed_over() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from builder.digest import digest_bytes
 from builder.errors import BuildError, ManifestError
+from builder.graft.errors import ClosureError
 from builder.lock_errors import (
     LockConflictError,
     LockNotFoundError,
@@ -213,6 +214,21 @@ def test_another_spelling_of_the_manifest_makes_no_lock_stale(
     project.edit(old, new)
 
     assert not project.check().written
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[serve]", '[container]\nenv = { PATH = "/nowhere" }\n\n[serve]'),
+        ('ssh = "b"\n', 'ssh = "b"\nenv = { PATH = "/nowhere" }\n'),
+    ],
+    ids=["of all containers", "of one node's"],
+)
+def test_programs_are_looked_for_on_the_path(project: Project, old: str, new: str) -> None:
+    project.edit(old, new)
+
+    with pytest.raises(ClosureError, match=r"vllm in a folder on PATH: /nowhere"):
+        project.lock()
 
 
 def test_arguments_and_nodes_leave_the_image_as_it_is(project: Project) -> None:
