@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from builder.digest import hex_of
-from builder.edges.disk import publish, storage_errors, temporary
+from builder.edges.disk import storage_errors, write_whole
 from builder.oci.documents import DigestText
 from builder.oci.listing_text import LISTING_FORMAT
 from builder.oci.model import Descriptor
@@ -120,9 +120,7 @@ class KeptImages:
                 # One config can belong to several manifests, as two engines store it: whoever
                 # pinned the config goes on with the first.
                 if name == kept.id or self.find(name) is None:
-                    with temporary(self._folder) as file:
-                        file.write(text)
-                        publish(file, self._path(name), mode=0o644)
+                    write_whole(self._path(name), [text])
 
     def _path(self, pin: Digest) -> Path:
         return self._folder / f"{hex_of(pin)}.json"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import builder
 from builder.digest import digest_bytes, hex_of
-from builder.edges.disk import publish, temporary
+from builder.edges.disk import write_whole
 
 if TYPE_CHECKING:
     from builder.digest import Digest
@@ -41,9 +41,7 @@ class VerdictFolder:
         """Keep bytes under a key, and of older ones so many that they do not pile up."""
         with suppress(OSError):  # what cannot be kept is made again
             self._folder.mkdir(parents=True, exist_ok=True)
-            with temporary(self._folder) as file:
-                file.write(data)
-                publish(file, self._path(key), mode=0o644)
+            write_whole(self._path(key), [data])
             kept = sorted(self._folder.glob("verdict-*"), key=lambda path: path.stat().st_mtime)
             for path in kept[:-KEPT]:
                 path.unlink(missing_ok=True)

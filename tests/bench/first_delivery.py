@@ -25,7 +25,7 @@ from tests.bench.delivery import bring, save_and_load
 from tests.bench.errors import MeasuredCommandError
 from tests.bench.layered_base import write_layered_base
 from tests.bench.measure import alternate
-from tests.bench.registry import PROGRAM, REPOSITORY, DebianRegistry, plain_registry
+from tests.bench.registry import PROGRAM, REPOSITORY, START_S, DebianRegistry, plain_registry
 from tests.bench.result import Limit, Result
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ class First:
         """Seconds of a pull on every node, from a registry in its own network, all at once."""
         with registry.serve(self._built) as port, ExitStack() as stack:
             for node in self._nodes:
-                stack.enter_context(_registry_in(node, self._place.folder / "registry.yml"))
+                config = self._place.folder / "registry.yml"
+                stack.enter_context(_registry_in(node, config, port))
             digest = self._built.image.manifest.descriptor.digest
             argv = ("docker", "pull", "--quiet", f"127.0.0.1:{port}/{REPOSITORY}@{digest}")
             pulls = [partial(shell.run, argv, timeout_s=PULL_S) for shell in self._shells]
@@ -202,8 +203,8 @@ def _built(place: Workplace, size_mb: int) -> Built:
 
 
 @contextmanager
-def _registry_in(node: LabNode, config: Path) -> Iterator[None]:
-    """A docker-registry with a configuration of ours in a node's own network."""
+def _registry_in(node: LabNode, config: Path, port: int) -> Iterator[None]:
+    """A docker-registry with a configuration of ours in a node's own network, once it listens."""
     record = running(node.node.folder / RECORD_FILE)
     program = shutil.which(PROGRAM)
     assert record is not None
@@ -213,7 +214,16 @@ def _registry_in(node: LabNode, config: Path) -> Iterator[None]:
     argv = [*network, program, "serve", str(config)]
     with subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=quiet) as process:
         try:
-            time.sleep(1)
+            _await(process, [*network, "bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}"], argv)
             yield
         finally:
             process.kill()
+
+
+def _await(process: subprocess.Popen[bytes], probe: Sequence[str], argv: Sequence[str]) -> None:
+    deadline = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < deadline:
+        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+            return
+        time.sleep(0.1)
+    raise MeasuredCommandError(argv, process.poll() or 1, "it does not listen in the node")

@@ -377,11 +377,15 @@ def test_a_registry_that_wants_a_login_is_asked_with_the_nodes_own(
     folder = mixed_cluster.node(NODES[0]).root / "root" / ".docker"
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(login))
-    with reachable(mixed_cluster, registry, lambda config: config + auth):
-        planned = bringing(pipeline.plan(mixed_cluster.file))
-        assert all(action.with_login for action in planned if isinstance(action, PullBase))
-        report = mixed_cluster.deploy()
-    (folder / "config.json").unlink()
+    try:
+        with reachable(mixed_cluster, registry, lambda config: config + auth):
+            planned = bringing(pipeline.plan(mixed_cluster.file))
+            assert {action.with_login for action in planned if isinstance(action, PullBase)} == {
+                True
+            }
+            report = mixed_cluster.deploy()
+    finally:
+        (folder / "config.json").unlink()
     sent = sizes(report)
     assert is_ours_alone(mixed_cluster, sent[NODES[0]])
     assert sent[NODES[1]] > sent[NODES[0]] + AROUND_BYTES
