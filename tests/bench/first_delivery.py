@@ -24,8 +24,8 @@ from deploy.lab.nodes import running
 from tests.bench.delivery import bring, save_and_load
 from tests.bench.errors import MeasuredCommandError
 from tests.bench.layered_base import write_layered_base
-from tests.bench.measure import alternate
-from tests.bench.registry import PROGRAM, REPOSITORY, START_S, DebianRegistry, plain_registry
+from tests.bench.measure import alternate, await_success
+from tests.bench.registry import PROGRAM, REPOSITORY, DebianRegistry, plain_registry
 from tests.bench.result import Limit, Result
 
 if TYPE_CHECKING:
@@ -214,16 +214,8 @@ def _registry_in(node: LabNode, config: Path, port: int) -> Iterator[None]:
     argv = [*network, program, "serve", str(config)]
     with subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=quiet) as process:
         try:
-            _await(process, [*network, "bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}"], argv)
+            probe = [*network, "bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}"]
+            await_success(process, probe, argv)
             yield
         finally:
             process.kill()
-
-
-def _await(process: subprocess.Popen[bytes], probe: Sequence[str], argv: Sequence[str]) -> None:
-    deadline = time.monotonic() + START_S
-    while process.poll() is None and time.monotonic() < deadline:
-        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-            return
-        time.sleep(0.1)
-    raise MeasuredCommandError(argv, process.poll() or 1, "it does not listen in the node")

@@ -9,13 +9,16 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tests.bench.errors import MeasuredCommandError
 from tests.bench.result import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+START_S: Final = 60
+"""What a server may take until it answers, in seconds."""
 
 
 def alternate(sides: Sequence[Callable[[int], float]], rounds: int) -> tuple[Samples, ...]:
@@ -51,6 +54,23 @@ def output_of(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     if done.returncode != 0:
         raise MeasuredCommandError(argv, done.returncode, done.stdout + done.stderr)
     return done.stdout
+
+
+def await_success(
+    process: subprocess.Popen[bytes],
+    probe: Sequence[str],
+    argv: Sequence[str],
+    *,
+    log: Path | None = None,
+) -> None:
+    """Nothing, once the probe succeeds; MeasuredCommandError when its process ends, or in time."""
+    deadline = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < deadline:
+        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+            return
+        time.sleep(0.1)
+    said = log.read_text(errors="replace") if log else "it did not get ready"
+    raise MeasuredCommandError(argv, process.poll() or 1, said)
 
 
 def inv(*args: str) -> tuple[str, ...]:

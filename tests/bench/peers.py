@@ -20,7 +20,7 @@ from builder.oci.model import Platform
 from builder.oci.select import select_manifest
 from tests.bench.errors import MeasuredCommandError
 from tests.bench.machine import DOCKERD_PATH
-from tests.bench.measure import output_of
+from tests.bench.measure import await_success, output_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from builder.reports import Built
     from tests.bench.workplace import LabImage
 
-START_S: Final = 60
 PACKAGES: Final = {
     "dockerd": "docker.io",
     "docker": "docker.io",
@@ -288,19 +287,8 @@ def _dockerd(folder: Path, short: Path) -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
     try:
-        _await(process, [_client(), "-H", host, "version"], folder / "log", argv)
+        await_success(process, [_client(), "-H", host, "version"], argv, log=folder / "log")
         yield host
     finally:
         process.terminate()
         process.wait()
-
-
-def _await(
-    process: subprocess.Popen[bytes], ask: Sequence[str], log: Path, argv: Sequence[str]
-) -> None:
-    deadline = time.monotonic() + START_S
-    while process.poll() is None and time.monotonic() < deadline:
-        if subprocess.run(ask, capture_output=True, check=False).returncode == 0:
-            return
-        time.sleep(0.1)
-    raise MeasuredCommandError(argv, process.poll() or 1, log.read_text())
