@@ -141,7 +141,10 @@ RelativePath = Annotated[
 ReachablePath = Annotated[
     str,
     AfterValidator(_reachable),
-    Expected("a relative path without '.', empty parts or a '/' at the end; '..' only to begin"),
+    Expected(
+        "a path relative to the manifest's folder, without '.', empty parts or a '/' at the end; "
+        "'..' only to begin"
+    ),
 ]
 SourceText = Annotated[
     str,
