@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from builder.digest import Digest, Hasher, digest_bytes
@@ -24,7 +25,13 @@ from builder.oci.decompress import (
     compression_of,
     decompressed,
 )
-from builder.oci.documents import SavedDocument, json_object, json_value, parse_document
+from builder.oci.documents import (
+    ManifestDocument,
+    SavedDocument,
+    json_value,
+    parse_document,
+    read_document,
+)
 from builder.oci.errors import (
     DiffIdMismatchError,
     DigestMismatchError,
@@ -33,7 +40,7 @@ from builder.oci.errors import (
     TruncatedBlobError,
     UnsupportedCompressionError,
 )
-from builder.oci.image_errors import LayerCountError
+from builder.oci.image_errors import LayerCountError, MalformedDocumentError
 from builder.oci.layers import list_layer
 from builder.oci.layout import BLOBS, INDEX, MARKER, SAVED
 from builder.oci.limits import ExpansionError, LayerTooLargeError, expanded
@@ -45,7 +52,7 @@ from builder.oci.stream import drain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from builder.oci.documents import SavedImageDocument
+    from builder.oci.documents import DescriptorDocument, SavedImageDocument
     from builder.sources import Blobs
 
 MAX_DOCUMENTS_BYTES: Final = 8 * MAX_DOCUMENT_BYTES
@@ -272,14 +279,20 @@ def _require_whole(path: str, found: Descriptor, documents: Iterable[bytes], pla
     named = Digest(f"sha256:{path.removeprefix(BLOBS)}")
     if found.digest == named:
         return
-    for raw in documents:
-        document = json_object(raw, place=place, wanted="a document of an image")
-        for layer in document.get("layers", ()):
-            if layer.get("digest") == named and layer.get("size", 0) > found.size_bytes:
-                raise TruncatedBlobError(
-                    place, named, expected_bytes=layer["size"], found_bytes=found.size_bytes
-                )
+    for layer in chain.from_iterable(_layers_in(raw, place) for raw in documents):
+        if layer.digest == named and layer.size > found.size_bytes:
+            raise TruncatedBlobError(
+                place, named, expected_bytes=layer.size, found_bytes=found.size_bytes
+            )
     _named(path, place, found.digest)
+
+
+def _layers_in(raw: bytes, place: str) -> tuple[DescriptorDocument, ...]:
+    """The layers that a document names; none if it is no manifest."""
+    try:
+        return read_document(ManifestDocument, raw, place=place, wanted="a manifest").layers
+    except MalformedDocumentError:
+        return ()
 
 
 def _passed_layer(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder.digest import Digest, digest_bytes
+from builder.digest import Digest, digest_bytes, hex_of
 from builder.edges.archive import ArchiveSource
 from builder.edges.daemon_errors import (
     EngineArchiveError,
@@ -27,10 +27,12 @@ from builder.edges.store import BlobStore
 from builder.oci import limits
 from builder.oci.errors import (
     DiffIdMismatchError,
+    DigestMismatchError,
     LayerError,
     MalformedLayerError,
     MissingBlobError,
     SizeMismatchError,
+    TruncatedBlobError,
     UnsupportedCompressionError,
 )
 from builder.oci.image_errors import ConfigPlatformError
@@ -343,6 +345,28 @@ def test_a_layer_that_cannot_be_unpacked_is_named_by_its_own_digest(
         with pytest.raises(error) as caught:
             engine.source(tmp_path / "store").roots()
         assert caught.value.digest == layer.digest
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        *(b'{"layers":7}', b'{"layers":["x"]}', b"[1]", b"{}", b"{no json"),
+        b'{"layers":[{"digest":"%s","size":"many"}]}',
+    ],
+)
+def test_a_layer_of_other_bytes_than_its_name_is_told_whatever_documents_are_beside_it(
+    tmp_path: Path, published: Published, beside: bytes
+) -> None:
+    path = f"blobs/sha256/{hex_of(digest_bytes(LOWER))}"
+    beside = beside.replace(b"%s", digest_bytes(LOWER).encode())
+    with containerd_store(tmp_path / "engine.sock", published) as engine:
+        members = [
+            file(path, tar_of(file("other"))) if info.name == path else (info, data)
+            for info, data in engine.members
+        ]
+        engine.members = [file(f"blobs/sha256/{hex_of(digest_bytes(beside))}", beside), *members]
+        with pytest.raises((DigestMismatchError, TruncatedBlobError), match=digest_bytes(LOWER)):
+            engine.source(tmp_path / "store").roots()
 
 
 def test_layers_in_another_order_than_the_config_lists_are_refused(
