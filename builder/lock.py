@@ -21,7 +21,18 @@ from pydantic import (
 from builder.digest import Digest
 from builder.manifest import BareName, ConfigChanges
 from builder.oci.formats import CONFIG_FORMAT, LAYER_FORMAT
-from builder.values import AbsolutePath, DigestText, DirMode, Expected, Mode
+from builder.values import (
+    AbsolutePath,
+    ClassPlace,
+    DigestText,
+    DirMode,
+    DistributionName,
+    Expected,
+    Mode,
+    RelativePath,
+    TablePath,
+    Text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +117,7 @@ class LockedPatch(Record):
     `digest` is the diff's own, and `path` the file as the diff names it.
     """
 
-    diff: str
+    diff: RelativePath
     digest: DigestText
     path: str
     target: AbsolutePath
@@ -133,7 +144,7 @@ class LockedTable(Record):
     """A module whose table was edited: digests before and after, and each entry."""
 
     target: AbsolutePath
-    table: str
+    table: TablePath
     mode: Mode
     before: DigestText
     after: DigestText
@@ -143,7 +154,7 @@ class LockedTable(Record):
 class LockedFile(Record):
     """One of our own files."""
 
-    source: str
+    source: RelativePath
     target: AbsolutePath
     mode: Mode
     size_bytes: int
@@ -153,8 +164,8 @@ class LockedFile(Record):
 class LockedRegistration(Record):
     """An architecture that a plugin registers, and the module:Class of its model."""
 
-    key: str
-    value: str
+    key: Text
+    value: ClassPlace
 
 
 class LockedMade(Record):
@@ -169,7 +180,7 @@ class LockedMade(Record):
 class LockedPlugin(Record):
     """A distribution made for the image: what it registers, its own modules, what installs it."""
 
-    name: str
+    name: DistributionName
     version: str
     folder: AbsolutePath
     entries: tuple[LockedRegistration, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from builder.digest import digest_bytes
 from builder.errors import BuildError, LockError
+from builder.lock_errors import LockInvalidError
 from builder.pipeline_errors import OutputsDifferError, StaleLockError
 from tests.project import MODELS, REGISTRY, SITE, Project, changed_paths, rewritten
 
@@ -152,6 +154,32 @@ def test_checking_without_a_store_still_finds_what_the_lock_says_twice(project: 
     with pytest.raises(OutputsDifferError) as caught:
         project.check()
     assert changed_paths(caught.value) == ["inputs_digest"]
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (
+            lambda lock: lock["image"]["tables"][0].update(table='_T[""]'),
+            "image.tables[0].table",
+        ),
+        (
+            lambda lock: lock["image"]["files"][0].update(source="../secret"),
+            "image.files[0].source",
+        ),
+    ],
+    ids=["a table", "a file of ours"],
+)
+def test_what_no_manifest_can_say_no_lock_can(
+    project: Project, change: Callable[[dict[str, Any]], object], place: str
+) -> None:
+    project.lock()
+    document = json.loads(project.lock_file.read_text())
+    change(document)
+    project.lock_file.write_text(json.dumps(document))
+
+    with pytest.raises(LockInvalidError, match=re.escape(place)):
+        project.build(locked=True)
 
 
 PROVENANCE = {
