@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest
     from builder.graft.verdicts import Verdicts
+    from builder.image_section import Source
     from builder.lock import ModelFile
-    from builder.manifest import ClusterManifest, Source
+    from builder.manifest import ClusterManifest
 
 L = TypeVar("L", LockedBase, LockedDonor)
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from builder.digest import Digest
+    from builder.image_section import ConfigChanges
     from builder.lock import Formats, LockedImage
-    from builder.manifest import ConfigChanges
     from builder.oci.model import Image
     from builder.sources import Blobs
 

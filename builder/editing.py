@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from builder.digest import Digest
     from builder.graft.patch import FilePatch
     from builder.graft.pick import Pick
-    from builder.manifest import Patch, Register
+    from builder.image_section import Patch, Register
     from builder.oci.tree import Entry, ImageTree
     from builder.sources import Blobs
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from builder.asked import Wanted
     from builder.digest import Digest
     from builder.edits import Step
-    from builder.manifest import Graft, Source
+    from builder.image_section import Graft, Source
     from builder.oci.select import Selected
     from builder.oci.tar import TarEntry
     from builder.oci.tree import ImageTree

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from builder.errors import Message, SparklockError
 
 if TYPE_CHECKING:
-    from builder.manifest import ClusterManifest, Source
+    from builder.image_section import Source
+    from builder.manifest import ClusterManifest
     from builder.read.lines import Loc
 
 BASE: Final = "base"

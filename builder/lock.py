@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from builder.digest import Digest
-from builder.manifest import BareName, ConfigChanges
+from builder.image_section import BareName, ConfigChanges
 from builder.oci.formats import CONFIG_FORMAT, LAYER_FORMAT
 from builder.values import (
     AbsolutePath,

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from builder.edges.folder import Reach
     from builder.edges.registry.push import Pushed
+    from builder.image_section import Source
     from builder.lock import Lock
-    from builder.manifest import Source
     from builder.oci.assemble import AssembledImage
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest

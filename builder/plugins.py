@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from builder.asked import Wanted
-    from builder.manifest import Plugin
+    from builder.image_section import Plugin
     from builder.oci.tree import ImageTree
 
 MADE_MODE = "0644"

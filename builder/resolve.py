@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from builder.asked import Wanted
+    from builder.image_section import Source
     from builder.lock import LockedImage
-    from builder.manifest import ClusterManifest, Source
+    from builder.manifest import ClusterManifest
     from builder.oci.assemble import AssembledImage
     from builder.oci.model import Image, Layer
     from builder.oci.select import Selected

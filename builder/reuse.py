@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from builder.digest import Digest
+    from builder.image_section import Graft, ImageSection, Source
     from builder.lock import Lock, LockedBase, LockedDonor, LockedImage, LockedPick
-    from builder.manifest import Graft, ImageSection, Source
     from builder.sources import Blobs
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from builder.edges.daemon_api import EngineApi, EngineSocket
     from builder.edges.store import BlobStore
-    from builder.manifest import Source
+    from builder.image_section import Source
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
     from builder.sources import ImageSource

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from builder.graft.packages import PackageRoot, Read
     from builder.graft.pick import Pick
     from builder.graft.verdicts import Verdicts
-    from builder.manifest import Plugin, Register
+    from builder.image_section import Plugin, Register
     from builder.oci.tree import ImageTree
 
 __all__ = ["ClosureInputs", "OurFile", "check_closure"]

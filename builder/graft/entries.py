@@ -8,7 +8,7 @@ import keyword
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from builder.manifest import BareName
+from builder.image_section import BareName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

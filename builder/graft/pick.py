@@ -14,7 +14,7 @@ from builder.oci.tree import Kind, SymlinkLoopError
 if TYPE_CHECKING:
     from builder.digest import Digest
     from builder.graft.packages import PackageRoot
-    from builder.manifest import Graft
+    from builder.image_section import Graft
     from builder.oci.tree import ImageTree
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from builder.graft.findings import MissingClass
     from builder.graft.modules import Modules
     from builder.graft.packages import PackageRoot
-    from builder.manifest import Plugin
+    from builder.image_section import Plugin
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from builder.graft.donors import Donors
     from builder.graft.modules import Modules
     from builder.graft.packages import PackageRoot
-    from builder.manifest import Register
+    from builder.image_section import Register
 
 
 def registered_module(package: str, file: str, module: str) -> str:

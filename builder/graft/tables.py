@@ -29,7 +29,7 @@ from builder.graft.table_errors import (
 )
 from builder.graft.table_finding import Found, find_table
 from builder.graft.table_forms import Form, Table, elements, items_of
-from builder.manifest import BareName
+from builder.image_section import BareName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from builder.digest import Digest
-    from builder.manifest import ConfigChanges
+    from builder.image_section import ConfigChanges
     from builder.oci.tar import TarEntry
 
 MAX_LAYERS: Final = 120

@@ -13,19 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from builder.manifest import (
-    ClusterManifest,
-    Fabric,
-    Graft,
-    ModelSection,
-    Mount,
-    OwnFile,
-    Patch,
-    Plugin,
-    Register,
-    ServeSection,
-    Source,
-)
+from builder.image_section import Graft, OwnFile, Patch, Plugin, Register, Source
+from builder.manifest import ClusterManifest, Fabric, ModelSection, Mount, ServeSection
 from builder.read.problems import MISSING, nearest_key, unknown_keys, value_at
 
 if TYPE_CHECKING:

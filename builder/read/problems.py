@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel
 
-from builder.manifest import LIST_TAG, TABLE_TAG
+from builder.image_section import LIST_TAG, TABLE_TAG
 from builder.values import Expected
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from builder.topology import OF_ONE_NODE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from builder.manifest import Register
+    from builder.image_section import Register
     from builder.read.fabric_rules import Rule
     from builder.read.lines import Loc
     from builder.read.parts import Parts

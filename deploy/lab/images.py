@@ -23,7 +23,6 @@ from builder import pipeline
 from builder.digest import canonical_json, digest_bytes
 from builder.edges.layout import write_layout
 from builder.errors import BuildError, Message
-from builder.manifest import Section
 from builder.oci.assemble import manifest_of
 from builder.oci.model import (
     OCI_LAYER_TAR,
@@ -36,6 +35,7 @@ from builder.oci.model import (
 from builder.oci.tar import TarEntry, TarKind, file_entry, ordered, whiteout_entry, write_tar
 from builder.oci.tree import parents
 from builder.progress import Silent
+from builder.section import Section
 from builder.values import DirMode, Mode, PlatformText, RelativePath
 
 if TYPE_CHECKING:

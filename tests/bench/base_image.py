@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from builder.digest import Hasher, digest_bytes
 from builder.edges.layout import LayoutSource, write_layout
-from builder.manifest import ConfigChanges
+from builder.image_section import ConfigChanges
 from builder.oci.assemble import Assembly, assemble, manifest_of
 from builder.oci.model import OCI_LAYER_GZIP, Descriptor, Layer, Platform
 from builder.oci.select import select_manifest

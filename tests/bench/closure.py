@@ -13,7 +13,7 @@ from builder.graft.closure import ClosureInputs, check_closure
 from builder.graft.commands import Launch
 from builder.graft.packages import find_package
 from builder.graft.pick import pick
-from builder.manifest import Graft
+from builder.image_section import Graft
 from builder.oci.model import Platform
 from tests.bench.made_package import FILES as MADE_FILES
 from tests.bench.made_package import write_package

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from builder.digest import digest_bytes
 from builder.edges.layout import LayoutSource, write_layout
-from builder.manifest import ConfigChanges
+from builder.image_section import ConfigChanges
 from builder.oci.assemble import Assembly, assemble
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest

@@ -15,8 +15,8 @@ from builder.edges.files import read_manifest
 from builder.edges.layout import require_marker, roots_in
 from builder.edges.registry.docker_config import credentials_for
 from builder.errors import SparklockError
+from builder.image_section import ConfigChanges
 from builder.lockfile import lock_text, parse_lock
-from builder.manifest import ConfigChanges
 from builder.oci.assemble import Assembly, assemble, epoch_of
 from builder.oci.model import OCI_MANIFEST, Descriptor, Platform
 from builder.oci.select import parse_config, parse_index, select_manifest

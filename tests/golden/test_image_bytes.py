@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from builder.digest import Digest, canonical_json, digest_bytes
-from builder.manifest import ConfigChanges
+from builder.image_section import ConfigChanges
 from builder.oci.assemble import Assembly, assemble
 from builder.oci.formats import CONFIG_FORMAT, LAYER_FORMAT
 from builder.oci.model import DOCKER_LAYER_GZIP, OCI_CONFIG, OCI_MANIFEST, Descriptor

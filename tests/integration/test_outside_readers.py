@@ -15,7 +15,7 @@ import pytest
 from builder.digest import digest_bytes
 from builder.edges.layout import LayoutSource, write_layout
 from builder.edges.store import BlobStore
-from builder.manifest import ConfigChanges
+from builder.image_section import ConfigChanges
 from builder.oci.assemble import Assembly, assemble
 from builder.oci.model import OCI_LAYER_GZIP, Platform
 from builder.oci.placement import parent_dirs, resolve_destination, stale_pyc

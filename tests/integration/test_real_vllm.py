@@ -21,7 +21,7 @@ from builder.graft.packages import find_package
 from builder.graft.pick import pick
 from builder.graft.table_findings import MissingEntries, UnnamedInCode
 from builder.graft.tables import edit_table
-from builder.manifest import Graft, Register
+from builder.image_section import Graft, Register
 from builder.oci.model import Platform
 from tests.real_vllm import SITE, unpack
 

@@ -20,8 +20,8 @@ from tests.project import BASE, BASE_CONFIG, EPOCH, MODELS, SITE, VENV, package
 from tests.unit.oci.archives import Published, file, tar_of
 
 if TYPE_CHECKING:
+    from builder.image_section import Source
     from builder.lock import Lock
-    from builder.manifest import Source
 
 NAMES: Final = ("a.py", "b.py", "c.py")
 TABLE: Final = '_MODELS = {"Old": ("old", "Old")}\n'

@@ -8,6 +8,7 @@ from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING, Any
 
 from builder.digest import Digest, digest_bytes
+from builder.image_section import ConfigChanges
 from builder.lock import (
     Formats,
     Lock,
@@ -19,7 +20,7 @@ from builder.lock import (
     OutputLayer,
     Outputs,
 )
-from builder.manifest import ClusterManifest, ConfigChanges
+from builder.manifest import ClusterManifest
 from deploy.state import (
     ContainerFacts,
     EngineFacts,

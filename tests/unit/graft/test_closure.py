@@ -25,7 +25,7 @@ from builder.graft.findings import (
 from builder.graft.packages import find_package
 from builder.graft.pick import Pick, pick
 from builder.graft.tables import edit_table
-from builder.manifest import Graft, Register
+from builder.image_section import Graft, Register
 from builder.oci.model import Platform
 from tests.unit.graft.images import SITE, MemoryImage, python_image
 

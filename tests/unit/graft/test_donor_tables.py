@@ -7,7 +7,7 @@ import pytest
 from builder.graft.errors import ClosureError
 from builder.graft.findings import DonorFile
 from builder.graft.table_findings import MissingEntries, UnnamedInCode
-from builder.manifest import Register
+from builder.image_section import Register
 from tests.unit.graft.attempts import grafted
 from tests.unit.graft.images import SITE
 

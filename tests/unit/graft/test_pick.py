@@ -6,7 +6,7 @@ from builder.digest import digest_bytes
 from builder.graft.errors import PickError
 from builder.graft.packages import PackageRoot
 from builder.graft.pick import Pick, pick
-from builder.manifest import Graft
+from builder.image_section import Graft
 from tests.unit.graft.images import LAYER, SITE, MemoryImage, python_image
 
 VENV = "opt/venv/lib/python3.12/site-packages"

@@ -17,7 +17,7 @@ from builder.graft.table_errors import (
     TableShapeError,
 )
 from builder.graft.tables import Entries, TableEdit, edit_table
-from builder.manifest import BareName
+from builder.image_section import BareName
 
 PLACE = "base: /usr/lib/config.py"
 TEXT = {"qwen3_5": "Qwen3_5Config"}

@@ -10,7 +10,7 @@ from builder.graft.closure import OurFile, check_closure
 from builder.graft.grafted import broken_by_graft
 from builder.graft.override_findings import DeadOverride
 from builder.graft.records import UnknownRecordError, read_findings, write_findings
-from builder.manifest import Register
+from builder.image_section import Register
 from tests.unit.graft.attempts import grafted, inputs_of
 from tests.unit.graft.images import SITE
 from tests.unit.graft.test_closure import Attempt

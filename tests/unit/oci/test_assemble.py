@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from builder.digest import JsonValue, digest_bytes
+from builder.image_section import ConfigChanges
 from builder.labels import INPUTS
-from builder.manifest import ConfigChanges
 from builder.oci.assemble import (
     MAX_LAYERS,
     AssembledImage,
