@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    Discriminator,
-    Field,
-    SerializerFunctionWrapHandler,
-    Tag,
-    model_serializer,
-)
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from builder.digest import Digest
 from builder.section import Section
@@ -65,12 +58,6 @@ class Source(Section):
     def of_engine(self) -> bool:
         """Whether the image is an engine's own."""
         return self.source.startswith("docker:")
-
-    @model_serializer(mode="wrap")
-    def _without_node(self, standard: SerializerFunctionWrapHandler) -> dict[str, str | None]:
-        """Without an unset `node`: the digests of manifests are older than the key."""
-        found: dict[str, str | None] = standard(self)
-        return {key: value for key, value in found.items() if key != "node" or value is not None}
 
 
 class Graft(Section):
@@ -226,10 +213,3 @@ class ImageSection(Section):
         description="the folder, relative to the manifest's, that keeps all that a build needs "
         "beside the base's layers; `inv lock --vendor DIR` writes it",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Without patches and plugins if there are none: digests of manifests are older."""
-        found: dict[str, object] = standard(self)
-        newer = {"patch", "patches", "plugin", "plugins"}
-        return {key: value for key, value in found.items() if key not in newer or value}

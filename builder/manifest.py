@@ -227,9 +227,9 @@ class ClusterManifest(Section):
 
 
 def cluster_digest(manifest: ClusterManifest) -> Digest:
-    """The digest of the canonical manifest: every value, defaults too; no comment, no layout.
+    """The digest of the canonical manifest: all that it states; no comment, no layout.
 
     Defaults count because they decide what runs: a sparklock with another default makes the
     lock stale instead of silently meaning something else.
     """
-    return digest_bytes(canonical_json(manifest.model_dump(mode="json", by_alias=True)))
+    return digest_bytes(canonical_json(manifest.stated()))

@@ -52,6 +52,36 @@ def test_a_default_written_out_changes_no_digest(folder: Folder, good_text: str)
     assert folder.read(text).cluster_digest == folder.read(good_text).cluster_digest
 
 
+def test_what_stands_for_nothing_by_default_is_not_stated(folder: Folder, good_text: str) -> None:
+    stated = folder.read(good_text).manifest.stated()
+
+    assert not stated["image"].keys() & {"epoch", "patch", "plugin", "vendor"}
+    assert stated["image"]["config"] == {}
+    assert stated["nodes"][0].keys() == {"name", "ssh", "fabric", "docker_socket"}
+    assert stated["container"]["devices"] == ["/dev/infiniband"]
+    assert (stated["schema"], stated["serve"]["port"]) == (1, 8000)
+
+
+@pytest.mark.parametrize("key", ["entrypoint", "cmd"])
+def test_no_items_in_place_of_the_bases_own_change_the_digest(
+    folder: Folder, good_text: str, key: str
+) -> None:
+    text = folder.changed(("[vllm]", f"[image.config]\n{key} = []\n\n[vllm]"))
+    assert folder.read(text).cluster_digest != folder.read(good_text).cluster_digest
+
+
+def test_every_default_that_stands_for_something_is_stated(folder: Folder, good_text: str) -> None:
+    """A field whose default becomes another one makes locks stale."""
+    manifest = folder.read(good_text).manifest
+    stated = manifest.serve.stated()
+
+    assert stated.keys() == {
+        name
+        for name, field in type(manifest.serve).model_fields.items()
+        if field.default not in (None, (), {}) or getattr(manifest.serve, name)
+    }
+
+
 def test_the_order_of_nodes_changes_the_digest(folder: Folder, good_text: str) -> None:
     head, first, second = good_text.split("[[nodes]]\n")
     swapped = f"{head}[[nodes]]\n{second}\n[[nodes]]\n{first}"
@@ -170,7 +200,6 @@ def test_a_source_that_is_malformed_is_refused(folder: Folder, source: str) -> N
 def test_the_node_of_an_image_changes_the_digest_and_its_absence_does_not(
     folder: Folder,
 ) -> None:
-    """Manifests older than the key keep their digest, so their locks are not stale."""
     donor = ("oci:images/donor", "docker:vllm-node")
     without = folder.read(folder.changed(donor))
     on_a_node = folder.read(
@@ -178,6 +207,6 @@ def test_the_node_of_an_image_changes_the_digest_and_its_absence_does_not(
             ('source = "oci:images/donor"', 'source = "docker:vllm-node"\nnode = "spark-a"')
         )
     )
-    assert "node" not in without.manifest.image.donors["tiny"].model_dump()
-    assert on_a_node.manifest.image.donors["tiny"].model_dump()["node"] == "spark-a"
+    assert "node" not in without.manifest.stated()["image"]["donors"]["tiny"]
+    assert on_a_node.manifest.stated()["image"]["donors"]["tiny"]["node"] == "spark-a"
     assert without.cluster_digest != on_a_node.cluster_digest
