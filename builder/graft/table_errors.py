@@ -193,6 +193,29 @@ class TableConflictError(BuildError):
 
 
 @dataclass(eq=False)
+class TableChangedLaterError(BuildError):
+    """The module takes an entry out of the table, or sets it, after the table was written out."""
+
+    place: str
+    table: str
+    line: int
+    found: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the line that does it."""
+        return (
+            Message(
+                place=f"{self.place}:{self.line}",
+                what=f"the module changes {self.table} again, in what is asked of it",
+                expected="a table that keeps its entries when the module runs",
+                found=self.found,
+                remedy="change these lines with [[image.patch]] instead",
+            ),
+        )
+
+
+@dataclass(eq=False)
 class NameNotBoundError(BuildError):
     """An entry's bare name means nothing where the table stands; `later` is a line behind it."""
 

@@ -22,9 +22,10 @@ from builder.graft.table_forms import (
     members_of,
     table_of,
 )
+from builder.graft.table_later import changed_later
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from builder.graft.table_forms import Table
 
@@ -34,7 +35,7 @@ class Found:
     """A table of a module: where its entries go, and what it holds already.
 
     `items` are those with keys, `members` those without; of the two only one is filled. `inside`
-    are the names of tables that stand inside of it.
+    are the names of tables that stand inside of it. `body` is where `name` is assigned.
     """
 
     place: str
@@ -43,6 +44,15 @@ class Found:
     items: Mapping[str, ast.expr]
     members: tuple[ast.expr, ...]
     inside: tuple[str, ...]
+    body: list[ast.stmt]
+
+    def changed_later(self, wanted: Collection[str]) -> Iterator[ast.expr | ast.stmt]:
+        """What the module does later to the wanted entries, whose values are not known then."""
+        parts = TableName.parse(self.name)
+        outer = {str(key) for key in parts.keys[:1]}
+        return changed_later(
+            self.body, parts.name, outer or wanted, set_plainly=self.table.form.keyed and not outer
+        )
 
     @property
     def values(self) -> tuple[ast.expr, ...]:
@@ -80,7 +90,7 @@ def find_table(module: ast.Module, name: str, place: str, *, keyed: bool) -> Fou
         items |= dict(_set_later(body, parts.name))
     members = () if keyed else tuple(members_of(node, others))
     inside = tuple(f"{name}{item}" for item in inside_of(node))
-    return Found(place, name, table, items, members, inside)
+    return Found(place, name, table, items, members, inside, body)
 
 
 def _class_body(

@@ -103,7 +103,7 @@ def table_of(node: ast.expr, *, keyed: bool) -> Table:
 
 
 def _last_table(parts: list[ast.expr], whole: ast.expr, *, keyed: bool) -> Table:
-    for part in reversed(parts):
+    for part in reversed([part for part in parts if not _makes_something(part)]):
         try:
             return table_of(part, keyed=keyed)
         except NotATableError:
@@ -137,6 +137,14 @@ def _fitting(table: Table, *, keyed: bool) -> Table:
     if table.form.keyed != keyed:
         raise NotATableError(what_is(table.node), inside_of(table.node))
     return table
+
+
+def _makes_something(node: ast.expr) -> bool:
+    """Whether an expression inside of a table is a call that may give another thing than it gets.
+
+    The table itself can be any call, since somebody named it a table: `Lazy(a="A")`.
+    """
+    return isinstance(node, ast.Call) and not (_is_table(node) or _makes_a_dict(node))
 
 
 def is_display(node: ast.expr) -> bool:
@@ -238,7 +246,7 @@ def items_of(
         elif isinstance(value, ast.Name):
             if value.id in others and value.id not in seen:
                 items.update(items_of(others[value.id], others, seen | {value.id}))
-        else:
+        elif not _makes_something(value):
             items.update(items_of(value, others, seen))
     return items
 
@@ -272,16 +280,24 @@ def members_of(
             yield from members_of(value, others, seen)
         case ast.Name(id=name) if name in others and name not in seen:
             yield from members_of(others[name], others, seen | {name})
-        case ast.BinOp(left=left, right=right):
-            yield from members_of(left, others, seen)
-            yield from members_of(right, others, seen)
+        case ast.BinOp(op=ast.BitOr() | ast.Add(), left=left, right=right):
+            yield from _members_of_parts([left, right], others, seen)
         case ast.Call(args=args):
-            for argument in args:
-                yield from members_of(argument, others, seen)
+            yield from _members_of_parts(args, others, seen)
         case _:
             for element in elements(node):
-                nested = isinstance(element, ast.Starred)
-                yield from members_of(element, others, seen) if nested else (element,)
+                if isinstance(element, ast.Starred):
+                    yield from _members_of_parts([element.value], others, seen)
+                else:
+                    yield element
+
+
+def _members_of_parts(
+    parts: list[ast.expr], others: Mapping[str, ast.expr], seen: frozenset[str]
+) -> Iterator[ast.expr]:
+    for part in parts:
+        if not _makes_something(part):
+            yield from members_of(part, others, seen)
 
 
 # --- paths --------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from builder.graft.syntax import TOO_DEEP, SourceError, bindings, parse_source
 from builder.graft.table_errors import (
     ModuleUnreadableError,
     NameNotBoundError,
+    TableChangedLaterError,
     TableConflictError,
     TableNotProvenError,
     TableShapeError,
@@ -77,6 +78,7 @@ def _edited(source: bytes, entries: Entries, *, table: str, place: str) -> Table
     style = Style.of(found.values)
     _refuse_other_shapes(found, asked, style)
     _refuse_conflicts(found, asked, style)
+    _refuse_later_changes(found, asked)
     missing = [entry for entry in asked if not _is_present(found, entry, style)]
     after = source
     if missing:
@@ -181,6 +183,13 @@ def _refuse_conflicts(found: Found, asked: Sequence[Entry], style: Style) -> Non
     ]
     if conflicts:
         raise TableConflictError(found.place, found.name, conflicts)
+
+
+def _refuse_later_changes(found: Found, asked: Sequence[Entry]) -> None:
+    """Refuse a table whose entries asked the module itself removes or sets again."""
+    names = [entry.value if entry.key is None else entry.key for entry in asked]
+    for node in found.changed_later({name for name in names if isinstance(name, str)}):
+        raise TableChangedLaterError(found.place, found.name, node.lineno, ast.unparse(node))
 
 
 def _refuse_unknown_names(module: ast.Module, found: Found, missing: Sequence[Entry]) -> None:

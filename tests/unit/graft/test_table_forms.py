@@ -11,6 +11,7 @@ from builder.graft.table_errors import (
     ModuleUnreadableError,
     NameNotBoundError,
     TableAssignedTwiceError,
+    TableChangedLaterError,
     TableConflictError,
     TableNotFoundError,
     TableNotLiteralError,
@@ -378,3 +379,65 @@ def test_odd_sources_are_edited_right_or_refused(source: str, entries: Entries) 
     ast.parse(after)
     rest = iter(after)
     assert all(byte in rest for byte in source.encode())
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        'del T["a"]',
+        "del T",
+        'T.pop("a", None)',
+        "T.clear()",
+        'T.update(a="B")',
+        'T.update({"a": "B"})',
+        'if True:\n    T["a"] = "B"',
+        'for T["a"] in ("B", "C"):\n    pass',
+        'try:\n    T.pop("a")\nfinally:\n    pass',
+    ],
+)
+@pytest.mark.parametrize("before", ['T = {"a": "A"}', 'T = {"b": "A"}', 'T = dict(a="A")'])
+def test_no_entry_is_promised_that_the_module_takes_away_again(before: str, later: str) -> None:
+    with pytest.raises(TableChangedLaterError) as caught:
+        edit(f"{before}\n{later}\n", {"a": "A"})
+    assert caught.value.messages[0].place.startswith(f"{PLACE}:")
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        'del T["c"]',
+        'T.pop("c", None)',
+        'T.update(c="A")',
+        'U.pop("a")',
+        'T["a"] = "A"',
+        'def f() -> None:\n    T.pop("a")',
+        "T.update(U)",
+        'T.get("a")',
+    ],
+)
+def test_what_a_module_does_to_others_is_its_own_business(later: str) -> None:
+    assert edit(f'T = {{"b": "A"}}\n{later}\n', {"a": "A"})
+
+
+def test_an_inner_table_that_is_replaced_later_is_refused() -> None:
+    with pytest.raises(TableChangedLaterError):
+        edit('T = {"x": {"a": "A"}}\nT["x"] = {}\n', {"b": "B"}, table='T["x"]')
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        ('T = {"x"} | ({"a"} - {"n"})\n', '{"x", "n"}'),
+        ('T = ["a"] + without(["n"])\n', '["a", "n"]'),
+        ('T = ["a", *without(["n"])]\n', '*without(["n"]), "n"]'),
+    ],
+)
+def test_what_an_expression_takes_away_or_a_function_makes_is_not_there(
+    source: str, after: str
+) -> None:
+    assert after in edit(source, ("n",)).after.decode()
+
+
+def test_what_an_unknown_function_makes_of_a_dict_is_not_there() -> None:
+    made = edit('T = {"a": "A", **without({"n": "N"})}\n', {"n": "N"})
+    assert made.entries[0].state == "added"
