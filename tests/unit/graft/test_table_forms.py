@@ -416,7 +416,7 @@ def test_no_entry_is_promised_that_the_module_takes_away_again(before: str, late
     ],
 )
 def test_what_a_module_does_to_others_is_its_own_business(later: str) -> None:
-    assert edit(f'T = {{"b": "A"}}\n{later}\n', {"a": "A"})
+    assert edit(f'T = {{"b": "A"}}\n{later}\n', {"a": "A"}).entries
 
 
 def test_an_inner_table_that_is_replaced_later_is_refused() -> None:
