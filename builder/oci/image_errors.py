@@ -363,15 +363,3 @@ class UncanonicalConfigError(BuildError):
                 remedy=PIN_ANOTHER,
             ),
         )
-
-
-@dataclass(eq=False)
-class InvalidImageError(BuildError):
-    """An image recomputed from its bytes is not what its documents say."""
-
-    problems: tuple[BuildError, ...]
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Every problem's messages."""
-        return tuple(message for problem in self.problems for message in problem.messages)

@@ -22,9 +22,9 @@ from builder.oci.placement import parent_dirs, resolve_destination, stale_pyc
 from builder.oci.select import select_manifest
 from builder.oci.tar import file_entry, write_tar
 from builder.oci.tree import ImageTree, Kind
-from builder.oci.validate import validate_image
 from builder.oci.whiteout import read_tree
 from tests.unit.oci.archives import Published, config_document, directory, file, symlink, tar_of
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

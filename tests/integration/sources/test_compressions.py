@@ -10,9 +10,9 @@ import pytest
 
 from builder import pipeline
 from builder.edges.layout import LayoutSource
-from builder.oci.validate import validate_image
 from builder.progress import Silent
 from tests.integration.sources.conftest import IMAGES
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from pathlib import Path

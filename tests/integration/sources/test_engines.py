@@ -11,10 +11,10 @@ import pytest
 from builder.edges.archive import ArchiveSource
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
-from builder.oci.validate import validate_image
 from deploy.lab.control import LabNode
 from tests.integration.sources.conftest import lab_image
 from tests.integration.sources.test_archives import skopeo_archive
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from deploy.lab.lifecycle import LabState

@@ -14,13 +14,13 @@ from builder.edges.registry.source import RegistrySource
 from builder.edges.store import BlobStore
 from builder.oci.model import Platform
 from builder.oci.reference import ImageReference
-from builder.oci.validate import validate_image
 from builder.options import OptionError
 from builder.progress import Silent
 from tests.debian_registry import debian_registry
 from tests.guarded_registry import guarded_registry
 from tests.integration.sources.conftest import lab_image
 from tests.repository import ROOT, inv
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from pathlib import Path

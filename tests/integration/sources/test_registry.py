@@ -12,10 +12,10 @@ from builder import pipeline
 from builder.edges.layout import LayoutSource
 from builder.edges.registry.errors import OfflineError
 from builder.oci.model import Platform
-from builder.oci.validate import validate_image
 from builder.progress import Silent
 from builder.read.errors import UnpinnedSourceError
 from tests.integration.sources.conftest import IMAGES, lab_image
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from pathlib import Path

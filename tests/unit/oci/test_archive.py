@@ -30,13 +30,11 @@ from builder.oci.errors import (
 )
 from builder.oci.image_errors import (
     AmbiguousRootError,
-    InvalidImageError,
     LayerCountError,
     MalformedDocumentError,
 )
 from builder.oci.model import OCI_CONFIG, OCI_LAYER_GZIP, Platform
 from builder.oci.select import MAX_DOCUMENT_BYTES, select_manifest
-from builder.oci.validate import validate_image
 from tests.unit.oci.archives import (
     Published,
     config_document,
@@ -48,6 +46,7 @@ from tests.unit.oci.archives import (
 )
 from tests.unit.oci.image_archives import layout_members, saved_members
 from tests.unit.oci.zstandard import zstandard
+from tests.validate import InvalidImageError, validate_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable

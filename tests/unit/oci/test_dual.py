@@ -13,8 +13,8 @@ from builder.edges.archive import ArchiveSource
 from builder.oci.dual import DualArchive
 from builder.oci.errors import DigestMismatchError, TruncatedBlobError
 from builder.oci.model import OCI_LAYER_GZIP
-from builder.oci.validate import validate_image
 from tests.unit.oci.archives import Published, config_document, directory, file, tar_of
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from pathlib import Path

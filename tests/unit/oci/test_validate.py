@@ -13,10 +13,9 @@ from builder.oci.errors import (
     SizeMismatchError,
     TruncatedBlobError,
 )
-from builder.oci.image_errors import InvalidImageError
 from builder.oci.model import OCI_LAYER_GZIP, Descriptor
-from builder.oci.validate import validate_image
 from tests.unit.oci.archives import Published, config_document, file, tar_of
+from tests.validate import InvalidImageError, validate_image
 
 ONE, TWO = tar_of(file("a", b"1")), tar_of(file("b", b"2"))
 

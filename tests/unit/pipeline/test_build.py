@@ -13,11 +13,11 @@ from builder.digest import Digest, digest_bytes
 from builder.edges.files import read_manifest
 from builder.edges.layout import LayoutSource
 from builder.oci.errors import MissingLayoutError, NotALayoutError
-from builder.oci.validate import validate_image
 from builder.pipeline_errors import OwnFileChangedError
 from builder.progress import Silent
 from tests.project import BASE, MODELS, REGISTRY, REGISTRY_TEXT, SITE, VENV, Project, package
 from tests.unit.oci.archives import directory, file, symlink, tar_of
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,6 @@ from builder import pinning, pipeline
 from builder.edges.daemon_api import EngineSocket
 from builder.edges.layout import LayoutSource
 from builder.oci.image_errors import TooManyLayersError
-from builder.oci.validate import validate_image
 from builder.progress import Silent
 from builder.read.errors import UnpinnedSourceError
 from deploy.node_errors import EngineStoppedError
@@ -22,6 +21,7 @@ from tests.fake_engine import NAME, containerd_store, graph_driver
 from tests.project import BASE, BASE_CONFIG, DONOR, Project
 from tests.unit.oci.archives import Published, file, tar_of
 from tests.unit.oci.image_archives import saved_members
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

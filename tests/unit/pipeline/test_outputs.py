@@ -12,10 +12,10 @@ from builder.edges.archive import ArchiveSource
 from builder.edges.output import OutputKind, output_at
 from builder.errors import SparklockError
 from builder.oci.errors import DigestMismatchError, NotALayoutError, StorageError
-from builder.oci.validate import validate_image
 from builder.options import OptionError
 from builder.progress import Silent
 from tests.repository import files
+from tests.validate import validate_image
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import BuildError
-from builder.oci.image_errors import InvalidImageError
 from builder.oci.select import image_of, parse_config, parse_manifest
 from builder.oci.stream import checked, drain, plain_tar
 
 if TYPE_CHECKING:
+    from builder.errors import Message
     from builder.oci.model import Descriptor, Image, Layer
     from builder.sources import ImageSource
+
+
+@dataclass(eq=False)
+class InvalidImageError(BuildError):
+    """An image recomputed from its bytes is not what its documents say."""
+
+    problems: tuple[BuildError, ...]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Every problem's messages."""
+        return tuple(message for problem in self.problems for message in problem.messages)
 
 
 def validate_image(source: ImageSource, manifest: Descriptor) -> Image:
