@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from builder.lock import own_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from builder.digest import JsonValue
     from builder.lock import Lock
@@ -81,6 +82,21 @@ def differences(before: JsonValue, after: JsonValue) -> tuple[Difference, ...]:
         for path in dict.fromkeys([*old, *new])
         if old.get(path) != new.get(path) and not _is_told_by_items(path, old, new)
     )
+
+
+def told(changes: Sequence[Difference]) -> tuple[str, ...]:
+    """The differences, each on one line; an item of a list that came or went is a single one."""
+    whole = {}
+    for change in changes:
+        item, _, key = change.path.rpartition("].")
+        if item and key in _NAMING and None in (change.before, change.after):
+            whole[f"{item}]"] = "gone" if change.after is None else "new"
+    lines = []
+    for change in changes:
+        ends = (found.start() + 1 for found in re.finditer(r"\]\.", change.path))
+        item = next((change.path[:end] for end in ends if change.path[:end] in whole), "")
+        lines.append(f"{item}: {whole[item]}" if item else change.text())
+    return tuple(dict.fromkeys(lines))
 
 
 def _facts(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from builder.differences import told
 from builder.lockfile import lock_digest
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class LockReport:
             head = f"{self.path} is current: image {self.lock.outputs.manifest_digest}"
             return "\n".join([head, *self._unchecked(), *self._vendored()])
         head = f"{self.path} written: image {self.lock.outputs.manifest_digest}"
-        lines = [f"  {change.text()}" for change in self.changes]
+        lines = [f"  {line}" for line in told(self.changes)]
         return "\n".join([head, *lines, *self._vendored()])
 
     def _vendored(self) -> list[str]:

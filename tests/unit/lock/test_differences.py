@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from builder.differences import Difference, differences, staleness
+from builder.differences import Difference, differences, staleness, told
 from builder.digest import Digest, digest_bytes
 from builder.lock import Lock, ModelFile
 from builder.manifest import ClusterManifest, cluster_digest
@@ -82,6 +82,37 @@ def test_one_more_file_is_told_as_its_facts_and_moves_no_other(lock: Lock) -> No
         Difference("model.files[a].path", None, "a"),
         Difference("model.files[a].size_bytes", None, "1"),
         Difference("model.files[a].digest", None, "sha256:x"),
+    )
+
+
+def test_an_item_that_came_or_went_is_told_on_one_line_with_all_that_is_in_it(lock: Lock) -> None:
+    changed = document(lock)
+    table = changed["image"]["tables"][0]
+    entry = {"key": "K", "value": "v", "state": "added"}
+    table["entries"].append(entry)  # one more in a table that was there is the entry alone
+    changed["image"]["tables"].append(table | {"target": "/b/x].y.py", "entries": [entry]})
+    changed["name"] = "trio"
+    changes = differences(document(lock), changed)
+    back = differences(changed, document(lock))
+
+    entries = f"image.tables[{table['target']}].entries[K]"
+    assert set(told(changes)) == {
+        "name: pair -> trio",
+        f"{entries}: new",
+        "image.tables[/b/x].y.py]: new",
+    }
+    assert set(told(back)) == {
+        "name: trio -> pair",
+        f"{entries}: gone",
+        "image.tables[/b/x].y.py]: gone",
+    }
+
+
+def test_a_fact_of_a_kept_item_is_told_with_its_values(lock: Lock) -> None:
+    changed = document(lock)
+    changed["image"]["picks"][0].update(size_bytes=6)
+    assert told(differences(document(lock), changed)) == (
+        "image.picks[/b/tiny.py].size_bytes: 5 -> 6",
     )
 
 
