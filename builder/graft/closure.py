@@ -202,7 +202,10 @@ class _View:
             return
         root = self.root(VLLM)
         modules = Modules(self.tree, self.read, root.site, self.parsed)
-        yield from open_imports(modules, root, self._beside(root), self.donors)
+        added = self._beside(root)
+        tops = (path.removeprefix(f"{root.site}/").partition("/")[0] for path in added)
+        beside = frozenset(top.removesuffix(".py") for top in tops)
+        yield from open_imports(modules, root, added, self.donors, beside=beside)
         yield from unmet_plugins(modules, root, plugins, place, self.donors)
         yield from plugins_not_loaded(plugins, self.inputs.plugins_allowed, place)
         for module in sorted(modules.unreadable.values(), key=lambda module: module.path):

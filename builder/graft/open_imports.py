@@ -17,16 +17,23 @@ if TYPE_CHECKING:
 
 
 def open_imports(
-    modules: Modules, root: PackageRoot, added: Mapping[str, str], donors: Donors
+    modules: Modules,
+    root: PackageRoot,
+    added: Mapping[str, str],
+    donors: Donors,
+    *,
+    beside: frozenset[str] = frozenset(),
 ) -> Iterator[OpenImport]:
     """The imports of added files that fail, by file and line.
 
     `added` maps the tree path of each added module to the donor it came from, or to the empty
-    string. Imports from outside the package are not judged, nor those that may fail.
+    string. Imports from outside the package and the packages or modules `beside` are not judged,
+    nor those that may fail.
     """
+    judged = beside | {root.package}
     for path, donor in sorted(added.items()):
         for item in modules.imports(path):
-            if item.optional or not _is_inside(item.module, root.package):
+            if item.optional or not _is_inside(item.module, judged):
                 continue
             for symbol in _unmet(modules, item):
                 closed_by = donors.closing(root, item.module, symbol, first=donor)
@@ -99,6 +106,6 @@ def _importers(
                 yield from ((path, item.line, name) for name in item.names if name in lost)
 
 
-def _is_inside(module: str, package: str) -> bool:
-    """Whether a module belongs to the package; dots lead out of it by mistake, so they count."""
-    return module == package or module.startswith((package + ".", "."))
+def _is_inside(module: str, packages: frozenset[str]) -> bool:
+    """Whether a module belongs to a package; dots lead out of it by mistake, so they count."""
+    return module.startswith(".") or module.partition(".")[0] in packages

@@ -288,6 +288,21 @@ def test_an_import_of_the_plugin_that_vllm_does_not_have_is_found(plugged: Proje
     assert f"/{SITE}/our_models/new.py:1" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["from .base import Base", "from our_models import base", "import our_models.base"],
+)
+def test_an_import_of_a_module_of_its_own_that_is_not_there_is_found(
+    plugged: Project, text: str
+) -> None:
+    plugged.write("plugin/our_models/new.py", f"{text}\nclass New: ...\n")
+    with pytest.raises(ClosureError, match=r"imports .*base.* which the assembled image does not"):
+        plugged.lock()
+
+    plugged.write("plugin/our_models/base.py", "class Base: ...\n")
+    plugged.lock()
+
+
 def test_a_module_that_is_no_python_is_found(plugged: Project) -> None:
     plugged.write("plugin/our_models/new.py", "class New(:\n")
 
