@@ -38,7 +38,7 @@ SSH: Final = "ssh://"
 DEFAULT_ADDRESS: Final = "unix:///var/run/docker.sock"
 NOT_FOUND: Final = 404
 SNAPSHOTTER: Final = ["driver-type", "io.containerd.snapshotter.v1"]
-"""What the containerd store says of itself among the facts of an engine."""
+"""What an engine's DriverStatus holds when it keeps images in containerd (Docker 24 and later)."""
 
 _PASSWORD: Final = re.compile(r"(//[^\s/@:]*):[^\s/]*@")
 

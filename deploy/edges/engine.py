@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from builder import labels
+from builder.edges.daemon_api import SNAPSHOTTER
 from deploy import node_errors
 from deploy.edges.waiting import until_stopped
 from deploy.state import (
@@ -40,18 +41,11 @@ LOAD_S: Final = 3600
 REGISTRY_S: Final = 15
 """What a registry may take to answer the engine."""
 
-POLL_S: Final = 0.1
-"""How often somebody who waits for the engine's next line looks whether to stop."""
-
 LOGIN_WORDS: Final = ("unauthorized", "denied", "authentication required", "basic auth")
 """What registries say to those who have not logged in; Docker gives no status of its own to it."""
 
-NO_ROOM: Final = "no space left on device"
 UNPACK_FAILED: Final = "Error unpacking image"
 """What Docker 27.2 and later only print when a load did not do its work (moby#48293)."""
-
-SNAPSHOTTER: Final = ["driver-type", "io.containerd.snapshotter.v1"]
-"""What DriverStatus holds when the engine keeps images in containerd (Docker 24 and later)."""
 
 
 class Engine:
