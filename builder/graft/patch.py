@@ -133,24 +133,44 @@ def _parsed(diff: bytes, place: str) -> list[PatchedFile]:
         files = list(PatchSet(counted()))
     except UnidiffParseError as error:
         raise DiffUnreadableError(place=f"{place}:{reached}", reason=str(error).strip()) from error
-    for file in files:
-        for hunk in file:
-            _refuse_rest(hunk, lines, place)
+    _refuse_rest(files, lines, place)
     return files
 
 
-def _refuse_rest(hunk: ParsedHunk, lines: Sequence[str], place: str) -> None:
-    """Refuse lines that follow a hunk although its header does not count them."""
-    number = max((line.diff_line_no or 0 for line in hunk), default=0)
-    while number < len(lines) and lines[number].startswith("\\"):
-        number += 1
-    rest = lines[number : number + 2]
-    header = len(rest) > 1 and rest[0].startswith("--- ") and rest[1].startswith("+++ ")
-    signature = rest[:1] in (["-- \n"], ["--\n"])  # of git format-patch
-    if number and rest and rest[0][0] in " +-" and not header and not signature:
-        raise DiffUnreadableError(
-            place=f"{place}:{number + 1}", reason="the hunk is longer than it says"
-        )
+def _refuse_rest(files: Sequence[PatchedFile], lines: Sequence[str], place: str) -> None:
+    """Refuse what looks like a part of a hunk and is in none, since unidiff passes over it.
+
+    That is a hunk longer than its header says, or one with a header that is none. Before a file's
+    part, in the text of a mail, such lines mean nothing.
+    """
+    read = {number for file in files for hunk in file for number in _numbers(hunk)}
+    within = False
+    for number, line in enumerate(lines, 1):
+        if number in read:
+            continue
+        after_old = number > 1 and lines[number - 2].startswith("--- ")
+        if line.startswith("diff --git ") or (line.startswith("+++ ") and after_old):
+            within = True
+        elif _ends_part(line, lines[number : number + 1]):
+            within = False
+        elif within and line[0] in "@+- ":
+            found = "the hunk is longer than it says"
+            if line[0] == "@":
+                found = "a hunk's header that is none"
+            raise DiffUnreadableError(place=f"{place}:{number}", reason=found)
+
+
+def _numbers(hunk: ParsedHunk) -> range:
+    """The lines of a hunk, its header's included."""
+    numbers = [line.diff_line_no for line in hunk if line.diff_line_no is not None]
+    return range(min(numbers) - 1, max(numbers) + 1) if numbers else range(0)
+
+
+def _ends_part(line: str, after: Sequence[str]) -> bool:
+    """Whether a line outside of hunks begins the next file's part, or ends the diff in a mail."""
+    if line in ("-- \n", "--\n") or line.startswith(("diff ", "Index: ", "From ")):
+        return True
+    return line.startswith("--- ") and bool(after) and after[0].startswith("+++ ")
 
 
 _PREFIXES: Final = ("a b", "i w", "c i", "c w", "o w", "1 2")

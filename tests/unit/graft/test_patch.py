@@ -360,3 +360,35 @@ def test_what_git_diffs_is_made_again_to_the_byte(tmp_path: Path, context: int) 
     assert set(made) == set(PAIRS)
     for name, (before, after) in PAIRS.items():
         assert apply_patch(made[name], before, place="d", target=name) == after
+
+
+HUNK = "@@ -1 +1 @@\n-a\n+z\n"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "@@ -3 +3 @\n-c\n+d\n",
+        "@@ -3 +3\n-c\n+d\n",
+        "@@ -3,x +3 @@\n-c\n+d\n",
+        "@ -3 +3 @@\n-c\n+d\n",
+        "@@@ -3 -3 +3 @@@\n--c\n++d\n",
+        "\n-c\n+d\n",
+        "# c\n-c\n+d\n",
+        "--- a/y\n+++b/y\n",
+        f"diff --git a/y b/y\n@@ -9 +9\n-c\n+d\n--- a/y\n+++ b/y\n{HUNK}",
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_no_part_of_a_diff_is_passed_over(rest: str, *, first: bool) -> None:
+    parts = [rest, HUNK] if first and rest[0] == "@" else [HUNK, rest]
+    with pytest.raises(DiffUnreadableError):
+        parse_diff("".join(["--- a/x\n+++ b/x\n", *parts]).encode(), place="d")
+
+
+@pytest.mark.parametrize(
+    "between", ["", "\n", "Index: y\n====\n", "-- \n2.39.5\n\nFrom abc\n- it\n"]
+)
+def test_what_stands_between_the_parts_of_a_diff_is_no_matter(between: str) -> None:
+    text = f"- a list\n@@ x\n--- a/x\n+++ b/x\n{HUNK}{between}--- a/y\n+++ b/y\n{HUNK}-- \n2.39.5\n"
+    assert len(parse_diff(text.encode(), place="d")) == 2
