@@ -7,8 +7,7 @@ The exit code belongs to the kind of failure: manifest 2, lock 3, build 4, node 
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 
@@ -40,6 +39,12 @@ class Message:
         lines.append(f"  remedy:   {self.remedy}".replace("\n", f"\n{' ' * 12}"))
         return "\n".join(lines)
 
+    def of(self, error: SparklockError) -> Message:
+        """The message whose parts are this one's, each a format string, with an error's values."""
+        facts = _Facts(error)
+        texts = ((part.name, getattr(self, part.name)) for part in fields(self))
+        return Message(**{name: text.format_map(facts) for name, text in texts})
+
     def as_json(self) -> dict[str, str]:
         """The message as a JSON object of strings; empty parts are left out."""
         parts = {
@@ -54,18 +59,33 @@ class Message:
 
 
 class SparklockError(Exception):
-    """Any failure that is the input's, the machine's or a node's, never a bug of sparklock."""
+    """Any failure that is the input's, the machine's or a node's, never a bug of sparklock.
+
+    A class whose message is always of one shape states it as its `template`, with fields in braces;
+    others compose their `messages`.
+    """
 
     exit_code: ClassVar[int]
+    template: ClassVar[Message]
 
     @property
-    @abstractmethod
     def messages(self) -> tuple[Message, ...]:
         """One message per problem, in the order a person should read them."""
+        return (self.template.of(self),)
 
     def __str__(self) -> str:
         """All messages as text, separated by empty lines."""
         return "\n\n".join(message.text() for message in self.messages)
+
+
+class _Facts:
+    """The attributes of an error by name, as str.format_map asks for them."""
+
+    def __init__(self, error: SparklockError) -> None:
+        self._error = error
+
+    def __getitem__(self, name: str) -> object:
+        return getattr(self._error, name)
 
 
 class ManifestError(SparklockError):

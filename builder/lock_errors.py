@@ -22,18 +22,13 @@ class LockNotFoundError(LockError):
 
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message."""
-        return (
-            Message(
-                place=self.path,
-                what="there is no lock",
-                expected="the resolved state of the manifest beside it",
-                found="no such file",
-                remedy="inv lock, then commit the file",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="there is no lock",
+        expected="the resolved state of the manifest beside it",
+        found="no such file",
+        remedy="inv lock, then commit the file",
+    )
 
 
 @dataclass(eq=False)
@@ -64,18 +59,13 @@ class LockNotWritableError(LockError):
     path: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the system's reason."""
-        return (
-            Message(
-                place=self.path,
-                what="the lock cannot be written",
-                expected="a folder in which files can be made and renamed",
-                found=self.reason,
-                remedy="make room or get permission, then inv lock",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="the lock cannot be written",
+        expected="a folder in which files can be made and renamed",
+        found="{reason}",
+        remedy="make room or get permission, then inv lock",
+    )
 
 
 @dataclass(eq=False)
@@ -85,18 +75,13 @@ class LockConflictError(LockError):
     path: str
     line: int
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message: a lock is made again, never merged."""
-        return (
-            Message(
-                place=f"{self.path}:{self.line}",
-                what="the lock holds an unfinished merge",
-                expected="the lock of one manifest",
-                found="conflict markers",
-                remedy=f"merge the manifest; then git checkout --ours {self.path}, and inv lock",
-            ),
-        )
+    template = Message(
+        place="{path}:{line}",
+        what="the lock holds an unfinished merge",
+        expected="the lock of one manifest",
+        found="conflict markers",
+        remedy="merge the manifest; then git checkout --ours {path}, and inv lock",
+    )
 
 
 @dataclass(eq=False)

@@ -23,18 +23,13 @@ class OptionError(SparklockError):
     expected: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the option as its place."""
-        return (
-            Message(
-                place=self.option,
-                what="the option's value cannot be used",
-                expected=self.expected,
-                found=self.found,
-                remedy="correct it, or leave the option out",
-            ),
-        )
+    template = Message(
+        place="{option}",
+        what="the option's value cannot be used",
+        expected="{expected}",
+        found="{found}",
+        remedy="correct it, or leave the option out",
+    )
 
 
 def only_one(options: Mapping[str, object]) -> None:

@@ -19,18 +19,13 @@ class OwnFileChangedError(BuildError):
 
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message."""
-        return (
-            Message(
-                place=self.path,
-                what="the file changed while it was read",
-                expected="the bytes it had when the manifest was read",
-                found="other bytes, or no file",
-                remedy="run it again when nothing writes the file",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="the file changed while it was read",
+        expected="the bytes it had when the manifest was read",
+        found="other bytes, or no file",
+        remedy="run it again when nothing writes the file",
+    )
 
 
 @dataclass(eq=False)
@@ -40,18 +35,13 @@ class CheckpointConfigError(BuildError):
     path: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message."""
-        return (
-            Message(
-                place=self.path,
-                what="the checkpoint's architectures cannot be read",
-                expected='a JSON object with "architectures": ["NameForCausalLM"]',
-                found=self.found,
-                remedy="point [model] files at a folder with the checkpoint's own config.json",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="the checkpoint's architectures cannot be read",
+        expected='a JSON object with "architectures": ["NameForCausalLM"]',
+        found="{found}",
+        remedy="point [model] files at a folder with the checkpoint's own config.json",
+    )
 
 
 @dataclass(eq=False)
@@ -60,18 +50,13 @@ class StaleSchemaError(ManifestError):
 
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message."""
-        return (
-            Message(
-                place=self.path,
-                what="the JSON Schema is not that of this sparklock's manifests",
-                expected="what `inv schema` writes",
-                found="another text, or no file",
-                remedy="inv schema, then commit the file",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="the JSON Schema is not that of this sparklock's manifests",
+        expected="what `inv schema` writes",
+        found="another text, or no file",
+        remedy="inv schema, then commit the file",
+    )
 
 
 @dataclass(eq=False)
@@ -182,19 +167,14 @@ class SecondAssemblyError(BuildError):
     found: str
     said: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the end of what it said."""
-        return (
-            Message(
-                place=self.place,
-                what="the second assembly failed",
-                expected="exit status 0",
-                found=self.found,
-                detail=self.said,
-                remedy="run it again; if it fails so again, report this text",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the second assembly failed",
+        expected="exit status 0",
+        found="{found}",
+        detail="{said}",
+        remedy="run it again; if it fails so again, report this text",
+    )
 
 
 @dataclass(eq=False)

@@ -20,18 +20,13 @@ class MissingArchiveError(BuildError):
     _: KW_ONLY
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The path and what is there."""
-        return (
-            Message(
-                place=self.place,
-                what="no archive of an image here",
-                expected="a file that docker save or skopeo wrote",
-                found=self.found,
-                remedy=_MAKE_ONE,
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="no archive of an image here",
+        expected="a file that docker save or skopeo wrote",
+        found="{found}",
+        remedy=_MAKE_ONE,
+    )
 
 
 @dataclass(eq=False)

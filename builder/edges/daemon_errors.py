@@ -20,19 +20,14 @@ class NoEngineError(BuildError):
     address: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The address, and what came of it."""
-        return (
-            Message(
-                place=self.place,
-                what="no Docker engine answers on this machine",
-                expected=f"an engine at {self.address}",
-                found=self.reason,
-                remedy="start it, or name another one in DOCKER_HOST or by `docker context use`; "
-                'for the engine of a node add: node = "NAME"',
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="no Docker engine answers on this machine",
+        expected="an engine at {address}",
+        found="{reason}",
+        remedy="start it, or name another one in DOCKER_HOST or by `docker context use`; for the "
+        'engine of a node add: node = "NAME"',
+    )
 
 
 @dataclass(eq=False)
@@ -43,18 +38,13 @@ class EngineDeniedError(BuildError):
     _: KW_ONLY
     address: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The socket and the usual way to get the right."""
-        return (
-            Message(
-                place=self.place,
-                what="this user may not use the Docker engine",
-                expected=f"the right to write to {self.address}",
-                found="permission denied",
-                remedy="sudo usermod -aG docker $USER, and log in again",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="this user may not use the Docker engine",
+        expected="the right to write to {address}",
+        found="permission denied",
+        remedy="sudo usermod -aG docker $USER, and log in again",
+    )
 
 
 @dataclass(eq=False)
@@ -66,19 +56,14 @@ class EngineAddressError(BuildError):
     found: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The setting, and what is wrong with it."""
-        return (
-            Message(
-                place=self.place,
-                what=f"Docker's settings name no engine that can be used: {self.reason}",
-                expected="unix:///PATH or tcp://HOST:PORT, in DOCKER_HOST or the docker context",
-                found=self.found,
-                remedy="correct DOCKER_HOST or DOCKER_CONTEXT; for an engine behind ssh list its "
-                'machine in [[nodes]] and add: node = "NAME"',
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="Docker's settings name no engine that can be used: {reason}",
+        expected="unix:///PATH or tcp://HOST:PORT, in DOCKER_HOST or the docker context",
+        found="{found}",
+        remedy="correct DOCKER_HOST or DOCKER_CONTEXT; for an engine behind ssh list its machine "
+        'in [[nodes]] and add: node = "NAME"',
+    )
 
 
 @dataclass(eq=False)
@@ -139,18 +124,13 @@ class EngineSaveError(BuildError):
     _: KW_ONLY
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What happened, and what it usually comes from."""
-        return (
-            Message(
-                place=self.place,
-                what="the engine did not save the whole image",
-                found=self.reason,
-                remedy="see the engine's own log: journalctl -u docker; before Docker 25 it needs "
-                "free space for all layers in its data folder; then run it again",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the engine did not save the whole image",
+        found="{reason}",
+        remedy="see the engine's own log: journalctl -u docker; before Docker 25 it needs free "
+        "space for all layers in its data folder; then run it again",
+    )
 
 
 @dataclass(eq=False)
@@ -162,17 +142,12 @@ class EngineCallError(BuildError):
     call: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What was asked, and the engine's words."""
-        return (
-            Message(
-                place=self.place,
-                what=f"the engine could not {self.call}",
-                found=self.reason,
-                remedy="see the engine's own log: journalctl -u docker",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the engine could not {call}",
+        found="{reason}",
+        remedy="see the engine's own log: journalctl -u docker",
+    )
 
 
 @dataclass(eq=False)
@@ -184,16 +159,11 @@ class EngineArchiveError(BuildError):
     expected: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What should have come, and what came."""
-        return (
-            Message(
-                place=self.place,
-                what="what the engine saved is not the image it was asked for",
-                expected=self.expected,
-                found=self.found,
-                remedy="run it again when nobody changes the image; "
-                "if it stays so: docker save IMAGE -o FILE, and archive:FILE as source",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="what the engine saved is not the image it was asked for",
+        expected="{expected}",
+        found="{found}",
+        remedy="run it again when nobody changes the image; if it stays so: docker save IMAGE -o "
+        "FILE, and archive:FILE as source",
+    )

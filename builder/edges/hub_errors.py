@@ -15,16 +15,11 @@ class HubError(BuildError):
     repo: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the way by hand."""
-        return (
-            Message(
-                place=self.place,
-                what=f"the newest commit of {self.repo} is not known",
-                expected="the Hugging Face Hub's answer, or that of the server in HF_ENDPOINT",
-                found=self.found,
-                remedy=f"write by hand, as revision, one of "
-                f"https://huggingface.co/{self.repo}/commits; HF_TOKEN logs in to a gated model",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the newest commit of {repo} is not known",
+        expected="the Hugging Face Hub's answer, or that of the server in HF_ENDPOINT",
+        found="{found}",
+        remedy="write by hand, as revision, one of https://huggingface.co/{repo}/commits; "
+        "HF_TOKEN logs in to a gated model",
+    )

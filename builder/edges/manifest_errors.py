@@ -15,18 +15,13 @@ class ManifestNotEditableError(ManifestError):
     key: str
     value: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the line to write by hand."""
-        return (
-            Message(
-                place=self.place,
-                what="the value cannot be written here without changing more than itself",
-                expected="a table in a plain layout",
-                found="one that tomlkit would lay out anew",
-                remedy=f'write it by hand: {self.key} = "{self.value}"',
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the value cannot be written here without changing more than itself",
+        expected="a table in a plain layout",
+        found="one that tomlkit would lay out anew",
+        remedy='write it by hand: {key} = "{value}"',
+    )
 
 
 @dataclass(eq=False)
@@ -35,18 +30,13 @@ class ManifestChangedError(ManifestError):
 
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message."""
-        return (
-            Message(
-                place=self.path,
-                what="the manifest changed while its sources were asked",
-                expected="the bytes that it had when it was read",
-                found="other bytes; they stay as they are",
-                remedy="run it again",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="the manifest changed while its sources were asked",
+        expected="the bytes that it had when it was read",
+        found="other bytes; they stay as they are",
+        remedy="run it again",
+    )
 
 
 @dataclass(eq=False)
@@ -56,15 +46,10 @@ class ManifestNotWritableError(ManifestError):
     path: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the system's reason."""
-        return (
-            Message(
-                place=self.path,
-                what="the manifest cannot be written",
-                expected="a folder in which files can be made and renamed",
-                found=self.reason,
-                remedy="make room or get permission, then run it again",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="the manifest cannot be written",
+        expected="a folder in which files can be made and renamed",
+        found="{reason}",
+        remedy="make room or get permission, then run it again",
+    )

@@ -71,15 +71,10 @@ class VendorNotWritableError(LockError):
     folder: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the system's reason."""
-        return (
-            Message(
-                place=self.folder,
-                what="vendored files cannot be written",
-                expected="a folder in which files can be made, renamed and removed",
-                found=self.reason,
-                remedy="make room or get permission, then inv lock",
-            ),
-        )
+    template = Message(
+        place="{folder}",
+        what="vendored files cannot be written",
+        expected="a folder in which files can be made, renamed and removed",
+        found="{reason}",
+        remedy="make room or get permission, then inv lock",
+    )

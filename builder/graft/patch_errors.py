@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from builder.errors import BuildError, Message
 
@@ -15,31 +15,9 @@ _AGAIN = "make the diff again from the image's own file"
 
 @dataclass(eq=False)
 class DiffError(BuildError):
-    """A diff, or a part of it, cannot be used; `place` is the diff with a line: `x.diff:12`.
-
-    The texts of a class are templates of its fields.
-    """
-
-    what: ClassVar[str]
-    expected: ClassVar[str]
-    found: ClassVar[str]
-    remedy: ClassVar[str]
+    """A diff, or a part of it, cannot be used; `place` is the diff with a line: `x.diff:12`."""
 
     place: str
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the class's texts and the error's facts."""
-        facts = vars(self)
-        return (
-            Message(
-                place=self.place,
-                what=self.what.format(**facts),
-                expected=self.expected.format(**facts),
-                found=self.found.format(**facts),
-                remedy=self.remedy.format(**facts),
-            ),
-        )
 
 
 @dataclass(eq=False)
@@ -48,12 +26,14 @@ class DiffUnreadableError(DiffError):
 
     reason: str
 
-    what = "the diff cannot be read"
-    expected = "a unified diff with hunks of as many lines as they say, and LF as its own line end"
-    found = "{reason:.200}"
-    remedy = (
-        "make it again with `git diff` or `diff -u`; keep git from changing it: `*.diff -text` in "
-        ".gitattributes"
+    template = Message(
+        place="{place}",
+        what="the diff cannot be read",
+        expected="a unified diff with hunks of as many lines as they say, and LF as its own line "
+        "end",
+        found="{reason:.200}",
+        remedy="make it again with `git diff` or `diff -u`; keep git from changing it: "
+        "`*.diff -text` in .gitattributes",
     )
 
 
@@ -61,10 +41,13 @@ class DiffUnreadableError(DiffError):
 class DiffEmptyError(DiffError):
     """A diff changes no file."""
 
-    what = "the diff changes no file"
-    expected = "a unified diff, with lines --- and +++ for each file"
-    found = "no such lines"
-    remedy = "make it again with `git diff` or `diff -u`"
+    template = Message(
+        place="{place}",
+        what="the diff changes no file",
+        expected="a unified diff, with lines --- and +++ for each file",
+        found="no such lines",
+        remedy="make it again with `git diff` or `diff -u`",
+    )
 
 
 @dataclass(eq=False)
@@ -74,10 +57,13 @@ class DiffPathError(DiffError):
     path: str
     strip: int
 
-    what = "the diff names a file that cannot be one of the image"
-    expected = "a relative path with more than {strip} folders and no '..'"
-    found = "{path!a}"
-    remedy = "correct the path in the diff, or set `strip` in [[image.patch]]"
+    template = Message(
+        place="{place}",
+        what="the diff names a file that cannot be one of the image",
+        expected="a relative path with more than {strip} folders and no '..'",
+        found="{path!a}",
+        remedy="correct the path in the diff, or set `strip` in [[image.patch]]",
+    )
 
 
 @dataclass(eq=False)
@@ -87,12 +73,13 @@ class DiffOutsideError(DiffError):
     path: str
     package: str
 
-    what = "the diff changes a file outside of the package {package}"
-    expected = "{package}/..., as a diff of the package's repository has it"
-    found = "{path}"
-    remedy = (
-        "remove the file from the diff; or set `strip`, or name the folder of the image where its "
-        "paths start by `root` in place of `package`"
+    template = Message(
+        place="{place}",
+        what="the diff changes a file outside of the package {package}",
+        expected="{package}/..., as a diff of the package's repository has it",
+        found="{path}",
+        remedy="remove the file from the diff; or set `strip`, or name the folder of the image "
+        "where its paths start by `root` in place of `package`",
     )
 
 
@@ -103,10 +90,13 @@ class DiffRenamesError(DiffError):
     source: str
     target: str
 
-    what = "the diff renames or copies a file"
-    expected = "one name for each file"
-    found = "{source} and {target}"
-    remedy = "make the diff with `git diff --no-renames`: one file deleted, one new"
+    template = Message(
+        place="{place}",
+        what="the diff renames or copies a file",
+        expected="one name for each file",
+        found="{source} and {target}",
+        remedy="make the diff with `git diff --no-renames`: one file deleted, one new",
+    )
 
 
 @dataclass(eq=False)
@@ -116,10 +106,13 @@ class DiffRepeatsError(DiffError):
     path: str
     first: int
 
-    what = "the diff changes a file twice"
-    expected = "one part for each file"
-    found = "{path}, also in line {first}"
-    remedy = "write two diffs, each with its [[image.patch]]: they are applied in order"
+    template = Message(
+        place="{place}",
+        what="the diff changes a file twice",
+        expected="one part for each file",
+        found="{path}, also in line {first}",
+        remedy="write two diffs, each with its [[image.patch]]: they are applied in order",
+    )
 
 
 @dataclass(eq=False)
@@ -128,10 +121,13 @@ class DiffBinaryError(DiffError):
 
     path: str
 
-    what = "the diff changes a binary file"
-    expected = "text"
-    found = "{path}"
-    remedy = "remove it from the diff, and bring the file by [[image.file]]"
+    template = Message(
+        place="{place}",
+        what="the diff changes a binary file",
+        expected="text",
+        found="{path}",
+        remedy="remove it from the diff, and bring the file by [[image.file]]",
+    )
 
 
 @dataclass(eq=False)
@@ -141,10 +137,13 @@ class DiffNotRegularError(DiffError):
     path: str
     mode: str
 
-    what = "the diff changes something else than a regular file"
-    expected = "mode 100644 or 100755; 120000 is a symbolic link, 160000 a submodule"
-    found = "{path}: mode {mode}"
-    remedy = "remove it from the diff"
+    template = Message(
+        place="{place}",
+        what="the diff changes something else than a regular file",
+        expected="mode 100644 or 100755; 120000 is a symbolic link, 160000 a submodule",
+        found="{path}: mode {mode}",
+        remedy="remove it from the diff",
+    )
 
 
 @dataclass(eq=False)
@@ -153,10 +152,13 @@ class DiffPartError(DiffError):
 
     path: str
 
-    what = "the diff has no part of the name that the lock says"
-    expected = "{path}"
-    found = "other files"
-    remedy = "run inv lock"
+    template = Message(
+        place="{place}",
+        what="the diff has no part of the name that the lock says",
+        expected="{path}",
+        found="other files",
+        remedy="run inv lock",
+    )
 
 
 @dataclass(eq=False)
@@ -165,12 +167,13 @@ class PatchTargetMissingError(DiffError):
 
     target: str
 
-    what = "the file that the diff changes is not in the image"
-    expected = "a regular file {target}, not reached by a link"
-    found = "none"
-    remedy = (
-        "correct `package`, `root` or `strip` of [[image.patch]], graft the file, or use another "
-        "base"
+    template = Message(
+        place="{place}",
+        what="the file that the diff changes is not in the image",
+        expected="a regular file {target}, not reached by a link",
+        found="none",
+        remedy="correct `package`, `root` or `strip` of [[image.patch]], graft the file, or use "
+        "another base",
     )
 
 
@@ -180,10 +183,13 @@ class PatchTargetExistsError(DiffError):
 
     target: str
 
-    what = "the file that the diff makes is in the image already"
-    expected = "nothing at {target}"
-    found = "a file, or something else of that name"
-    remedy = f"{_AGAIN}, or replace it by [[image.file]]"
+    template = Message(
+        place="{place}",
+        what="the file that the diff makes is in the image already",
+        expected="nothing at {target}",
+        found="a file, or something else of that name",
+        remedy=f"{_AGAIN}, or replace it by [[image.file]]",
+    )
 
 
 @dataclass(eq=False)
@@ -192,10 +198,13 @@ class PatchNothingError(DiffError):
 
     target: str
 
-    what = "the diff names a file without changing it"
-    expected = "at least one hunk, or a new mode"
-    found = "none for {target}"
-    remedy = f"remove it from the diff, or {_AGAIN}"
+    template = Message(
+        place="{place}",
+        what="the diff names a file without changing it",
+        expected="at least one hunk, or a new mode",
+        found="none for {target}",
+        remedy=f"remove it from the diff, or {_AGAIN}",
+    )
 
 
 @dataclass(eq=False)
@@ -205,10 +214,13 @@ class PatchLeavesRestError(DiffError):
     target: str
     rest_lines: int
 
-    what = "the diff deletes a file that has more lines than it knows of"
-    expected = "nothing left of {target}"
-    found = "{rest_lines} more lines"
-    remedy = _AGAIN
+    template = Message(
+        place="{place}",
+        what="the diff deletes a file that has more lines than it knows of",
+        expected="nothing left of {target}",
+        found="{rest_lines} more lines",
+        remedy=_AGAIN,
+    )
 
 
 @dataclass(eq=False)
@@ -217,20 +229,26 @@ class PatchEndError(DiffError):
 
     target: str
 
-    what = "the hunk leaves a line without its end inside of the file"
-    expected = r"'\ No newline at end of file' for the last line alone"
-    found = "lines of {target} that would be joined"
-    remedy = _AGAIN
+    template = Message(
+        place="{place}",
+        what="the hunk leaves a line without its end inside of the file",
+        expected=r"'\ No newline at end of file' for the last line alone",
+        found="lines of {target} that would be joined",
+        remedy=_AGAIN,
+    )
 
 
 @dataclass(eq=False)
 class PatchGoneError(DiffError):
     """A table is to be edited in a file that a diff deletes; `place` is the file."""
 
-    what = "a table is to be edited in a file that a diff deletes"
-    expected = "a module that is there after all diffs"
-    found = "none"
-    remedy = "remove the [[image.register]], or the file from the diff"
+    template = Message(
+        place="{place}",
+        what="a table is to be edited in a file that a diff deletes",
+        expected="a module that is there after all diffs",
+        found="none",
+        remedy="remove the [[image.register]], or the file from the diff",
+    )
 
 
 @dataclass(eq=False)

@@ -15,18 +15,13 @@ class PluginInstalledError(BuildError):
     name: str
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the distribution's folder."""
-        return (
-            Message(
-                place=self.place,
-                what="the base has a distribution of this name",
-                expected=f"a name that is new to it, other than {self.name}",
-                found=f"/{self.path}",
-                remedy="give the plugin another `name`",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the base has a distribution of this name",
+        expected="a name that is new to it, other than {name}",
+        found="/{path}",
+        remedy="give the plugin another `name`",
+    )
 
 
 @dataclass(eq=False)
@@ -37,16 +32,11 @@ class PluginTargetTakenError(BuildError):
     module: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the module's name and what has it."""
-        return (
-            Message(
-                place=self.place,
-                what=f"the plugin brings {self.module}, and that name is taken",
-                expected="modules of names that are new to the base",
-                found=self.found,
-                remedy="rename the module, or the plugin; to change files of the base, use "
-                "[[image.patch]], [[image.graft]] or [[image.file]]",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the plugin brings {module}, and that name is taken",
+        expected="modules of names that are new to the base",
+        found="{found}",
+        remedy="rename the module, or the plugin; to change files of the base, use "
+        "[[image.patch]], [[image.graft]] or [[image.file]]",
+    )

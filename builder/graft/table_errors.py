@@ -21,18 +21,13 @@ class MissingModuleError(BuildError):
     path: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message that names the register entry and the path."""
-        return (
-            Message(
-                place=self.place,
-                what="the module to edit is not in the base",
-                expected=f"a regular file /{self.path}",
-                found=self.found,
-                remedy="correct `file`, which is relative to the package, or use another base",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the module to edit is not in the base",
+        expected="a regular file /{path}",
+        found="{found}",
+        remedy="correct `file`, which is relative to the package, or use another base",
+    )
 
 
 @dataclass(eq=False)
@@ -201,18 +196,13 @@ class TableChangedLaterError(BuildError):
     line: int
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the line that does it."""
-        return (
-            Message(
-                place=f"{self.place}:{self.line}",
-                what=f"the module changes {self.table} again, in what is asked of it",
-                expected="a table that keeps its entries when the module runs",
-                found=self.found,
-                remedy="change these lines with [[image.patch]] instead",
-            ),
-        )
+    template = Message(
+        place="{place}:{line}",
+        what="the module changes {table} again, in what is asked of it",
+        expected="a table that keeps its entries when the module runs",
+        found="{found}",
+        remedy="change these lines with [[image.patch]] instead",
+    )
 
 
 @dataclass(eq=False)
@@ -251,18 +241,13 @@ class TableNotProvenError(BuildError):
     place: str
     table: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message; the layout of the table is one that sparklock does not write correctly."""
-        return (
-            Message(
-                place=self.place,
-                what=f"the edit of {self.table} could not be proven",
-                expected="the syntax tree of the source with the entries appended",
-                found="another syntax tree",
-                remedy="graft the whole module from a donor, and report the module's text as a bug",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the edit of {table} could not be proven",
+        expected="the syntax tree of the source with the entries appended",
+        found="another syntax tree",
+        remedy="graft the whole module from a donor, and report the module's text as a bug",
+    )
 
 
 def _tables(names: Sequence[str]) -> str:

@@ -26,18 +26,13 @@ class BlobError(BuildError):
 class MissingBlobError(BlobError):
     """The place has no blob of this digest."""
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Which blob, where."""
-        return (
-            Message(
-                place=self.place,
-                what="a blob is missing",
-                expected=self.digest,
-                found="no such blob",
-                remedy="complete the source, or run `inv lock` where it can be reached",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="a blob is missing",
+        expected="{digest}",
+        found="no such blob",
+        remedy="complete the source, or run `inv lock` where it can be reached",
+    )
 
 
 @dataclass(eq=False)
@@ -84,31 +79,20 @@ class DigestMismatchError(BuildError):
     expected: Digest
     found: Digest
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Both digests."""
-        return (
-            Message(
-                place=self.place,
-                what="the bytes do not have the digest they are named by",
-                expected=self.expected,
-                found=self.found,
-                remedy=_FETCH_AGAIN,
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the bytes do not have the digest they are named by",
+        expected="{expected}",
+        found="{found}",
+        remedy=_FETCH_AGAIN,
+    )
 
 
 @dataclass(eq=False)
 class DamagedBlobError(DigestMismatchError):
     """A blob of our own store was changed; `place` is its file."""
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """As of any mismatch, with the way to be rid of the file."""
-        return tuple(
-            replace(message, remedy=f"rm -f {self.place}, then run `inv lock`")
-            for message in super().messages
-        )
+    template = replace(DigestMismatchError.template, remedy="rm -f {place}, then run `inv lock`")
 
 
 @dataclass(eq=False)
@@ -131,18 +115,13 @@ class DiffIdMismatchError(LayerError):
     expected: Digest
     found: Digest
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Both diff_ids."""
-        return (
-            Message(
-                place=self.place,
-                what="the uncompressed layer is not the one its image config lists",
-                expected=f"diff_id {self.expected}",
-                found=f"diff_id {self.found}",
-                remedy=PIN_ANOTHER,
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the uncompressed layer is not the one its image config lists",
+        expected="diff_id {expected}",
+        found="diff_id {found}",
+        remedy=PIN_ANOTHER,
+    )
 
 
 @dataclass(eq=False)
@@ -173,18 +152,13 @@ class UnsafePathError(LayerError):
     _: KW_ONLY
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The path."""
-        return (
-            Message(
-                place=self.place,
-                what="an entry's path is unsafe",
-                expected="a path inside the root, without '..' and NUL",
-                found=repr(self.path),
-                remedy="do not use this image",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="an entry's path is unsafe",
+        expected="a path inside the root, without '..' and NUL",
+        found="{path!r}",
+        remedy="do not use this image",
+    )
 
 
 @dataclass(eq=False)
@@ -194,19 +168,14 @@ class UnsupportedCompressionError(LayerError):
     _: KW_ONLY
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The compression."""
-        return (
-            Message(
-                place=self.place,
-                what="the layer's compression is not supported",
-                expected="plain tar, gzip or zstd",
-                found=self.found,
-                remedy="copy the image with gzip layers: "
-                "skopeo copy --dest-compress-format gzip SOURCE oci:DIR",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the layer's compression is not supported",
+        expected="plain tar, gzip or zstd",
+        found="{found}",
+        remedy="copy the image with gzip layers: skopeo copy --dest-compress-format gzip SOURCE "
+        "oci:DIR",
+    )
 
 
 @dataclass(eq=False)
@@ -217,17 +186,12 @@ class DanglingHardLinkError(LayerError):
     path: str
     target: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Link and target."""
-        return (
-            Message(
-                place=f"{self.place}, at {self.path!r}",
-                what="a hard link names a file that is not there",
-                expected=f"{self.target!r} earlier in this layer, or in one below",
-                remedy=PIN_ANOTHER,
-            ),
-        )
+    template = Message(
+        place="{place}, at {path!r}",
+        what="a hard link names a file that is not there",
+        expected="{target!r} earlier in this layer, or in one below",
+        remedy=PIN_ANOTHER,
+    )
 
 
 @dataclass(eq=False)
@@ -238,18 +202,13 @@ class MissingLayoutError(BuildError):
     _: KW_ONLY
     missing: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The folder and the file."""
-        return (
-            Message(
-                place=self.place,
-                what="no OCI image layout here",
-                expected=f"the file {self.missing}",
-                found="no such file",
-                remedy="make one with: skopeo copy docker://IMAGE oci:DIR",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="no OCI image layout here",
+        expected="the file {missing}",
+        found="no such file",
+        remedy="make one with: skopeo copy docker://IMAGE oci:DIR",
+    )
 
 
 @dataclass(eq=False)
@@ -260,18 +219,13 @@ class NotALayoutError(BuildError):
     _: KW_ONLY
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The folder and what it holds."""
-        return (
-            Message(
-                place=self.place,
-                what="will not write an OCI layout over something else",
-                expected="no folder, an empty one, or an OCI layout",
-                found=self.found,
-                remedy="name another folder",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="will not write an OCI layout over something else",
+        expected="no folder, an empty one, or an OCI layout",
+        found="{found}",
+        remedy="name another folder",
+    )
 
 
 @dataclass(eq=False)
@@ -283,17 +237,12 @@ class StorageError(BuildError):
     action: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What was tried and what the system answered."""
-        return (
-            Message(
-                place=self.place,
-                what=f"cannot {self.action}",
-                found=self.reason,
-                remedy="make room or give access there, then run it again",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="cannot {action}",
+        found="{reason}",
+        remedy="make room or give access there, then run it again",
+    )
 
 
 @dataclass(eq=False)
@@ -302,15 +251,10 @@ class StoreBusyError(BuildError):
 
     place: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The store."""
-        return (
-            Message(
-                place=self.place,
-                what="nothing is removed from the store while it is used",
-                expected="no other sparklock at work in this folder",
-                found="one that reads or writes blobs",
-                remedy="run it again when that has ended",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="nothing is removed from the store while it is used",
+        expected="no other sparklock at work in this folder",
+        found="one that reads or writes blobs",
+        remedy="run it again when that has ended",
+    )

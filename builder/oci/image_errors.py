@@ -42,19 +42,13 @@ class UnusableTimeError(BuildError):
     _: KW_ONLY
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The time, and the field to state one instead."""
-        return (
-            Message(
-                place=self.place,
-                what="the image has no time of its own for the files we add",
-                expected="`created` in its config: RFC 3339, from 1970 on",
-                found=self.found,
-                remedy="add `epoch = SECONDS` under [image], such as that of "
-                "`git log -1 --format=%ct`",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the image has no time of its own for the files we add",
+        expected="`created` in its config: RFC 3339, from 1970 on",
+        found="{found}",
+        remedy="add `epoch = SECONDS` under [image], such as that of `git log -1 --format=%ct`",
+    )
 
 
 @dataclass(eq=False)
@@ -161,18 +155,13 @@ class LayerCountError(BuildError):
     layers: int
     diff_ids: int
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Both numbers."""
-        return (
-            Message(
-                place=self.place,
-                what="manifest and config do not belong together",
-                expected=f"{self.layers} diff_ids in the config, one per layer of the manifest",
-                found=f"{self.diff_ids} diff_ids",
-                remedy=PIN_ANOTHER,
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="manifest and config do not belong together",
+        expected="{layers} diff_ids in the config, one per layer of the manifest",
+        found="{diff_ids} diff_ids",
+        remedy=PIN_ANOTHER,
+    )
 
 
 @dataclass(eq=False)
@@ -183,17 +172,12 @@ class ForeignLayerError(BuildError):
     _: KW_ONLY
     media_type: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The layer and its type."""
-        return (
-            Message(
-                place=self.place,
-                what="a foreign layer, which lies outside the image",
-                found=self.media_type,
-                remedy="choose an image without foreign layers",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="a foreign layer, which lies outside the image",
+        found="{media_type}",
+        remedy="choose an image without foreign layers",
+    )
 
 
 @dataclass(eq=False)
@@ -205,18 +189,13 @@ class UnsupportedMediaTypeError(BuildError):
     media_type: str
     expected: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Both types."""
-        return (
-            Message(
-                place=self.place,
-                what="unsupported media type",
-                expected=self.expected,
-                found=repr(self.media_type),
-                remedy="check that source and digest name a container image",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="unsupported media type",
+        expected="{expected}",
+        found="{media_type!r}",
+        remedy="check that source and digest name a container image",
+    )
 
 
 @dataclass(eq=False)
@@ -229,17 +208,9 @@ class EntryError(BuildError):
     path: str
     reason: str = ""
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The path and the reason."""
-        return (
-            Message(
-                place=f"image path /{self.path}",
-                what=self.what,
-                found=self.reason,
-                remedy=self.remedy,
-            ),
-        )
+    template = Message(
+        place="image path /{path}", what="{what}", found="{reason}", remedy="{remedy}"
+    )
 
 
 @dataclass(eq=False)
@@ -307,18 +278,13 @@ class TooManyLayersError(BuildError):
     layers: int
     limit: int
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The number and the limit."""
-        return (
-            Message(
-                place=self.place,
-                what="too many layers",
-                expected=f"at most {self.limit}; engines stop at 125",
-                found=f"{self.layers}",
-                remedy="choose a base with fewer layers, or squash it",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="too many layers",
+        expected="at most {limit}; engines stop at 125",
+        found="{layers}",
+        remedy="choose a base with fewer layers, or squash it",
+    )
 
 
 @dataclass(eq=False)
@@ -330,18 +296,13 @@ class DiffIdClashError(BuildError):
     diff_id: Digest
     base_digest: Digest
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Both digests."""
-        return (
-            Message(
-                place=self.place,
-                what="our layer is already one of the base's, there under another digest",
-                expected=f"a layer that the base has not; ours is {self.diff_id}",
-                found=f"the base's layer {self.base_digest}",
-                remedy="the base already has these changes: pin its own base instead",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="our layer is already one of the base's, there under another digest",
+        expected="a layer that the base has not; ours is {diff_id}",
+        found="the base's layer {base_digest}",
+        remedy="the base already has these changes: pin its own base instead",
+    )
 
 
 @dataclass(eq=False)
@@ -352,14 +313,9 @@ class UncanonicalConfigError(BuildError):
     _: KW_ONLY
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The value."""
-        return (
-            Message(
-                place=self.place,
-                what="the base image's config cannot be carried over",
-                found=self.reason,
-                remedy=PIN_ANOTHER,
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the base image's config cannot be carried over",
+        found="{reason}",
+        remedy=PIN_ANOTHER,
+    )

@@ -64,18 +64,13 @@ class LayerTooLargeError(LayerError):
     stored_bytes: int
     limit_bytes: int
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Both sizes."""
-        return (
-            Message(
-                place=self.place,
-                what="the layer unpacks to more than a layer may",
-                expected=f"at most {self.limit_bytes} bytes, of {self.stored_bytes} stored ones",
-                found="more",
-                remedy=REMEDY,
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the layer unpacks to more than a layer may",
+        expected="at most {limit_bytes} bytes, of {stored_bytes} stored ones",
+        found="more",
+        remedy=REMEDY,
+    )
 
 
 @dataclass(eq=False)
@@ -84,18 +79,13 @@ class TooManyEntriesError(LayerError):
 
     limit: int = MAX_ENTRIES
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The limit."""
-        return (
-            Message(
-                place=self.place,
-                what="the image has too many files and folders",
-                expected=f"at most {self.limit} in all layers",
-                found="more",
-                remedy=REMEDY,
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the image has too many files and folders",
+        expected="at most {limit} in all layers",
+        found="more",
+        remedy=REMEDY,
+    )
 
 
 @dataclass(eq=False)
@@ -127,15 +117,10 @@ class BlobTooLargeError(BlobError):
     _: KW_ONLY
     limit_bytes: int
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The file and the limit."""
-        return (
-            Message(
-                place=f"{self.place}: {self.digest}",
-                what="a file is too large to be edited, or to be looked into",
-                expected=f"at most {self.limit_bytes} bytes",
-                found="more",
-                remedy=REMEDY,
-            ),
-        )
+    template = Message(
+        place="{place}: {digest}",
+        what="a file is too large to be edited, or to be looked into",
+        expected="at most {limit_bytes} bytes",
+        found="more",
+        remedy=REMEDY,
+    )

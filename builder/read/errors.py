@@ -23,19 +23,14 @@ class ManifestNotFoundError(ManifestError):
 
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the ways to get or name a manifest."""
-        return (
-            Message(
-                place=self.path,
-                what="there is no manifest",
-                expected="a TOML file that describes the image, the model and the nodes",
-                found="no such file",
-                remedy="run it in the repository's folder, name the file with --file, "
-                "or copy one of examples/",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="there is no manifest",
+        expected="a TOML file that describes the image, the model and the nodes",
+        found="no such file",
+        remedy="run it in the repository's folder, name the file with --file, or copy one of "
+        "examples/",
+    )
 
 
 @dataclass(eq=False)
@@ -45,18 +40,13 @@ class ManifestUnreadableError(ManifestError):
     path: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the system's reason."""
-        return (
-            Message(
-                place=self.path,
-                what="the manifest cannot be read",
-                expected="a readable file",
-                found=self.reason,
-                remedy="name a file that you may read, with --file",
-            ),
-        )
+    template = Message(
+        place="{path}",
+        what="the manifest cannot be read",
+        expected="a readable file",
+        found="{reason}",
+        remedy="name a file that you may read, with --file",
+    )
 
 
 @dataclass(eq=False)
@@ -65,18 +55,13 @@ class EmptyManifestError(ManifestError):
 
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message; the list of all missing keys would say less."""
-        return (
-            Message(
-                place=f"{self.path}:1",
-                what="the manifest is empty",
-                expected="[image], [vllm], [model], [serve] and [[nodes]]",
-                found="no key at all",
-                remedy="copy one of examples/ and change it",
-            ),
-        )
+    template = Message(
+        place="{path}:1",
+        what="the manifest is empty",
+        expected="[image], [vllm], [model], [serve] and [[nodes]]",
+        found="no key at all",
+        remedy="copy one of examples/ and change it",
+    )
 
 
 @dataclass(eq=False)
@@ -88,18 +73,13 @@ class ManifestNotUtf8Error(ManifestError):
     line: int
     byte: int
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message with the first such byte."""
-        return (
-            Message(
-                place=f"{self.path}:{self.line}",
-                what="the manifest is not UTF-8",
-                expected="UTF-8 text, as TOML demands",
-                found=f"byte 0x{self.byte:02x} at offset {self.offset}",
-                remedy="save the file as UTF-8",
-            ),
-        )
+    template = Message(
+        place="{path}:{line}",
+        what="the manifest is not UTF-8",
+        expected="UTF-8 text, as TOML demands",
+        found="byte 0x{byte:02x} at offset {offset}",
+        remedy="save the file as UTF-8",
+    )
 
 
 @dataclass(eq=False)
@@ -112,18 +92,13 @@ class ManifestNotTomlError(ManifestError):
     problem: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message: a reader of TOML cannot go on after the first mistake."""
-        return (
-            Message(
-                place=f"{self.path}:{self.line}:{self.column}",
-                what=f"the manifest is not TOML: {self.problem}",
-                expected="a [table], a [[list item]] or key = value on each line",
-                found=self.found,
-                remedy="correct this line; text needs quotes, and each name may appear once",
-            ),
-        )
+    template = Message(
+        place="{path}:{line}:{column}",
+        what="the manifest is not TOML: {problem}",
+        expected="a [table], a [[list item]] or key = value on each line",
+        found="{found}",
+        remedy="correct this line; text needs quotes, and each name may appear once",
+    )
 
 
 @dataclass(eq=False)
@@ -181,15 +156,10 @@ class SshConfigMissingError(ManifestError):
     place: str
     path: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message instead of one from every node's ssh."""
-        return (
-            Message(
-                place=self.place,
-                what="there is no such file, so ssh cannot reach the nodes",
-                expected="an ssh_config",
-                found=f"no file {self.path}",
-                remedy="if the nodes are the lab's: inv lab.up writes it; else correct the path",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="there is no such file, so ssh cannot reach the nodes",
+        expected="an ssh_config",
+        found="no file {path}",
+        remedy="if the nodes are the lab's: inv lab.up writes it; else correct the path",
+    )

@@ -22,18 +22,13 @@ class OfflineError(RegistryError):
     variable: str
     url: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The variable and what would have been asked."""
-        return (
-            Message(
-                place=self.place,
-                what="a registry would be asked, and this run is offline",
-                expected=f"no {self.variable} in the environment",
-                found=f"{self.variable} is set; the request was {self.url}",
-                remedy=f"unset {self.variable}, or name a source on disk: oci:DIR or archive:FILE",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="a registry would be asked, and this run is offline",
+        expected="no {variable} in the environment",
+        found="{variable} is set; the request was {url}",
+        remedy="unset {variable}, or name a source on disk: oci:DIR or archive:FILE",
+    )
 
 
 @dataclass(eq=False)
@@ -44,18 +39,13 @@ class UnknownHostError(RegistryError):
     host: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The host."""
-        return (
-            Message(
-                place=self.place,
-                what="the registry's host is not known",
-                expected=f"an address of {self.host}",
-                found=self.reason,
-                remedy="correct the host in `source`, or look at this machine's network and DNS",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the registry's host is not known",
+        expected="an address of {host}",
+        found="{reason}",
+        remedy="correct the host in `source`, or look at this machine's network and DNS",
+    )
 
 
 @dataclass(eq=False)
@@ -90,19 +80,14 @@ class TlsError(RegistryError):
     host: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The host and what TLS says."""
-        return (
-            Message(
-                place=self.place,
-                what="no trusted TLS connection to the registry",
-                expected=f"a certificate of {self.host} that this machine trusts",
-                found=self.reason,
-                remedy="name the file of its certificate authority in REQUESTS_CA_BUNDLE; "
-                "plain HTTP is for registries on loopback only",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="no trusted TLS connection to the registry",
+        expected="a certificate of {host} that this machine trusts",
+        found="{reason}",
+        remedy="name the file of its certificate authority in REQUESTS_CA_BUNDLE; plain HTTP is "
+        "for registries on loopback only",
+    )
 
 
 @dataclass(eq=False)
@@ -138,19 +123,14 @@ class NoSuchImageError(RegistryError):
     wanted: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What was asked for, and the answer."""
-        return (
-            Message(
-                place=self.place,
-                what="the registry has no such image",
-                expected=self.wanted,
-                found=self.found,
-                remedy="correct name and tag in `source`; a tag can be removed, a digest "
-                "that you have pinned is asked without it",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the registry has no such image",
+        expected="{wanted}",
+        found="{found}",
+        remedy="correct name and tag in `source`; a tag can be removed, a digest that you have "
+        "pinned is asked without it",
+    )
 
 
 @dataclass(eq=False)
@@ -211,18 +191,13 @@ class TransferCutError(RegistryError):
     found_bytes: int
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """How far it came, and what cut it last."""
-        return (
-            Message(
-                place=f"{self.place}: {self.digest}",
-                what="the transfer of a blob was cut, and going on did not help",
-                expected=f"{self.expected_bytes} bytes",
-                found=f"{self.found_bytes} bytes, then: {self.reason}",
-                remedy="look at network and proxy, then run it again",
-            ),
-        )
+    template = Message(
+        place="{place}: {digest}",
+        what="the transfer of a blob was cut, and going on did not help",
+        expected="{expected_bytes} bytes",
+        found="{found_bytes} bytes, then: {reason}",
+        remedy="look at network and proxy, then run it again",
+    )
 
 
 @dataclass(eq=False)
@@ -233,18 +208,13 @@ class UnsafeAddressError(RegistryError):
     expected: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The address, without its query."""
-        return (
-            Message(
-                place=self.place,
-                what="the registry leads to an address that is not asked",
-                expected=self.expected,
-                found=self.found,
-                remedy="tell who keeps the registry; do not log in to it before that is mended",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the registry leads to an address that is not asked",
+        expected="{expected}",
+        found="{found}",
+        remedy="tell who keeps the registry; do not log in to it before that is mended",
+    )
 
 
 @dataclass(eq=False)
@@ -255,18 +225,13 @@ class UnexpectedAnswerError(RegistryError):
     expected: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What the protocol demands, and what came."""
-        return (
-            Message(
-                place=self.place,
-                what="the registry's answer is not of the registry protocol",
-                expected=self.expected,
-                found=self.found,
-                remedy="check that host and port in `source` are a registry's",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the registry's answer is not of the registry protocol",
+        expected="{expected}",
+        found="{found}",
+        remedy="check that host and port in `source` are a registry's",
+    )
 
 
 @dataclass(eq=False)
@@ -278,18 +243,13 @@ class DockerConfigError(BuildError):
     expected: str
     found: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What is wrong, without any value."""
-        return (
-            Message(
-                place=self.place,
-                what="Docker's configuration cannot be read",
-                expected=self.expected,
-                found=self.found,
-                remedy="correct the file, or log in again: docker login HOST",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="Docker's configuration cannot be read",
+        expected="{expected}",
+        found="{found}",
+        remedy="correct the file, or log in again: docker login HOST",
+    )
 
 
 @dataclass(eq=False)
@@ -301,15 +261,10 @@ class CredentialHelperError(BuildError):
     program: str
     reason: str
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The program and its failure."""
-        return (
-            Message(
-                place=self.place,
-                what="the credential helper gives no credentials",
-                expected=f"an answer of `{self.program} get`",
-                found=self.reason,
-                remedy="install or mend the helper, or remove this entry",
-            ),
-        )
+    template = Message(
+        place="{place}",
+        what="the credential helper gives no credentials",
+        expected="an answer of `{program} get`",
+        found="{reason}",
+        remedy="install or mend the helper, or remove this entry",
+    )
