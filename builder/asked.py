@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from builder.lock import Lock, LockedBase, LockedDonor, LockedModel, LockedNode
+from builder.lock import Lock, LockedAcceptance, LockedBase, LockedDonor, LockedModel, LockedNode
 from builder.topology import ranks
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest
     from builder.graft.verdicts import Verdicts
-    from builder.image_section import Source
+    from builder.image_section import ImageSection, Source
     from builder.lock import ModelFile
     from builder.manifest import ClusterManifest
 
@@ -59,6 +59,7 @@ def as_asked(lock: Lock, wanted: Wanted) -> Lock:
             ),
             "changes": section.config,
             "vllm_version": manifest.vllm.version,
+            "accepted": locked_acceptances(section),
         }
     )
     return lock.model_copy(
@@ -79,6 +80,14 @@ def as_pinned(found: L, source: Source) -> L:
     is_pin = source.digest is not None and source.digest in digests  # an image may have no index
     pinned = {} if is_pin else {"manifest_digest": source.digest}
     return found.model_copy(update={"asked": source.source, **pinned})
+
+
+def locked_acceptances(section: ImageSection) -> tuple[LockedAcceptance, ...]:
+    """What a lock says of the findings that the manifest accepts, by their names."""
+    return tuple(
+        LockedAcceptance(finding=item.finding, reason=item.reason)
+        for item in sorted(section.accepts, key=lambda item: item.finding)
+    )
 
 
 def locked_model(wanted: Wanted) -> LockedModel:

@@ -72,9 +72,9 @@ def lock_differences(before: Lock, after: Lock) -> tuple[Difference, ...]:
 def differences(before: JsonValue, after: JsonValue) -> tuple[Difference, ...]:
     """Every fact that differs between two JSON values, such as two locks, in the locks' order.
 
-    Objects in a list go by their target, path, name or key instead of their position, so that one
-    more of them is one difference; another order of the same is one too. None at all means that
-    the values are equal.
+    Objects in a list go by their target, path, name, key or finding instead of their position, so
+    that one more of them is one difference; another order of the same is one too. None at all means
+    that the values are equal.
     """
     old, new = dict(_facts(before, "")), dict(_facts(after, ""))
     return tuple(
@@ -134,7 +134,7 @@ def _item_names(items: list[JsonValue]) -> Iterator[str]:
         yield name if uses[name] == 1 else f"{name} #{uses[name]}"
 
 
-_NAMING: Final = ("target", "path", "name", "key")
+_NAMING: Final = ("target", "path", "name", "key", "finding")
 
 
 def _shown(fact: str | None) -> str | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from builder.asked import locked_acceptances
 from builder.assembly import entrypoint_of, locked_layers, workdir_of
 from builder.editing import Editing, mode_text, read_diffs
 from builder.edits import changed, edited, steps_by_target
+from builder.graft.acceptance import unaccepted
 from builder.graft.closure import ClosureInputs, OurFile, check_closure
 from builder.graft.commands import Launch
 from builder.graft.errors import ClosureError
@@ -115,6 +117,7 @@ class Hybrid:
             entrypoint=entrypoint_of(self._base.selected.image, self._section.config),
             workdir=workdir_of(self._base.selected.image, self._section.config),
             vllm_version=self._wanted.manifest.vllm.version,
+            accepted=locked_acceptances(self._section),
         )
 
     def _root(self, package: str) -> PackageRoot:
@@ -213,8 +216,11 @@ class Hybrid:
             ),
             self._wanted.verdicts,
         )
-        if findings:
-            raise ClosureError(findings)
+        left = unaccepted(
+            findings, self._section.accepts, self._wanted.place, with_donors=self._kept is None
+        )
+        if left:
+            raise ClosureError(left)
 
     def _plugin_files(
         self, plugins: tuple[tuple[LockedPlugin, dict[str, bytes]], ...]

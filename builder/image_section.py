@@ -21,6 +21,7 @@ from builder.values import (
     Name,
     PackageName,
     PlatformText,
+    Reason,
     RelativePath,
     SourceText,
     TablePath,
@@ -163,6 +164,13 @@ class OwnFile(Section):
     mode: Mode = "0644"
 
 
+class Accept(Section):
+    """A finding of the closure check that the image is made in spite of."""
+
+    finding: Text = Field(description="the finding's name, as the refused build writes it out")
+    reason: Reason = Field(description="why it does no harm; the lock repeats it")
+
+
 class ConfigChanges(Section):
     """Changes to the base's image configuration; what is unset stays the base's."""
 
@@ -205,6 +213,9 @@ class ImageSection(Section):
     )
     files: tuple[OwnFile, ...] = Field(
         default=(), alias="file", description="files of the repository put into the image"
+    )
+    accepts: tuple[Accept, ...] = Field(
+        default=(), alias="accept", description="findings of the closure check that are accepted"
     )
     config: ConfigChanges = ConfigChanges()
     vendor: RelativePath | None = Field(

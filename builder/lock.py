@@ -29,6 +29,7 @@ from builder.values import (
     DistributionName,
     Expected,
     Mode,
+    Reason,
     RelativePath,
     TablePath,
     Text,
@@ -193,8 +194,15 @@ class LockedPlugin(Record):
         return (*self.files, *self.made)
 
 
+class LockedAcceptance(Record):
+    """A finding of the closure check that the manifest accepts, and why."""
+
+    finding: Text
+    reason: Reason
+
+
 class LockedImage(Record):
-    """Everything that determines the hybrid image.
+    """Everything that determines the hybrid image, and which findings it was made in spite of.
 
     `changes` are the changes asked of the base's configuration; `entrypoint` and `workdir` are what
     comes of them together with the base's own.
@@ -214,6 +222,7 @@ class LockedImage(Record):
     entrypoint: tuple[str, ...]
     workdir: str
     vllm_version: str
+    accepted: tuple[LockedAcceptance, ...] = ()
 
     @property
     def edits(self) -> tuple[LockedPatch | LockedTable, ...]:
@@ -222,9 +231,9 @@ class LockedImage(Record):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Without patches and plugins if there are none, so that older locks stay as they are."""
+        """Without the newer lists if they are empty, so that older locks stay as they are."""
         found: dict[str, object] = standard(self)
-        newer = {"patches", "plugins"}
+        newer = {"patches", "plugins", "accepted"}
         return {key: value for key, value in found.items() if key not in newer or value}
 
 
@@ -318,6 +327,7 @@ def named_digests(lock: Lock) -> frozenset[Digest]:
     So whatever a later version names as well is among them, too.
     """
     document = lock.model_dump(mode="json")
+    document["image"].pop("accepted", None)  # a reason is anybody's words
     for pick in document["image"]["picks"]:
         pick.pop("layer", None)
     return frozenset(_digests_in(document))

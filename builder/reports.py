@@ -60,10 +60,14 @@ class LockReport:
         """The outcome as lines of plain text."""
         if not self.written:
             head = f"{self.path} is current: image {self.lock.outputs.manifest_digest}"
-            return "\n".join([head, *self._unchecked(), *self._vendored()])
+            return "\n".join([head, *self._unchecked(), *self._accepted(), *self._vendored()])
         head = f"{self.path} written: image {self.lock.outputs.manifest_digest}"
         lines = [f"  {line}" for line in told(self.changes)]
-        return "\n".join([head, *lines, *self._vendored()])
+        return "\n".join([head, *lines, *self._accepted(), *self._vendored()])
+
+    def _accepted(self) -> list[str]:
+        accepted = self.lock.image.accepted
+        return [f"  note: accepted: {item.finding}; reason: {item.reason}" for item in accepted]
 
     def _vendored(self) -> list[str]:
         return self.vendored.lines() if self.vendored else []
@@ -84,6 +88,7 @@ class LockReport:
             "manifest_digest": self.lock.outputs.manifest_digest,
             "config_digest": self.lock.outputs.config_digest,
             "changes": [change.as_json() for change in self.changes],
+            "accepted": [item.model_dump(mode="json") for item in self.lock.image.accepted],
             "vendored": self.vendored.as_json() if self.vendored else None,
         }
 

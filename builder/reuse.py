@@ -27,6 +27,8 @@ def reusable(section: ImageSection, before: Lock | None, blobs: Blobs) -> Locked
     """The image of a lock of the same base and donors, whose picks are in the store; else None.
 
     A lock that does not fit its own digest of the inputs was changed by hand: it tells nothing.
+    Without the donors nobody could tell whether there is a finding that is newly accepted, or newly
+    not: those are the same, too.
     """
     if before is None or before.formats != FORMATS or not section.donors:
         return None
@@ -35,6 +37,8 @@ def reusable(section: ImageSection, before: Lock | None, blobs: Blobs) -> Locked
         return None
     names = {donor.name for donor in image.donors}
     if image.platform != section.platform or names != section.donors.keys():
+        return None
+    if {item.finding for item in image.accepted} != {item.finding for item in section.accepts}:
         return None
     same = _is_pinned(image.base, section.base) and all(
         _is_pinned(donor, section.donors[donor.name]) for donor in image.donors
@@ -80,7 +84,7 @@ def is_same_graft(image: LockedImage, before: LockedImage) -> bool:
     What the donors have counts for the verdict on everything that is grafted, edited or added; it
     stands as long as all of that is the same.
     """
-    free = ("epoch", "changes", "entrypoint", "workdir", "vllm_version")
+    free = ("epoch", "changes", "entrypoint", "workdir", "vllm_version", "accepted")
     update: dict[str, object] = {name: getattr(before, name) for name in free}
     update["base"] = image.base.model_copy(update={"dirs": before.base.dirs})
     return image.model_copy(update=update) == before

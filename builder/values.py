@@ -210,6 +210,11 @@ Text = Annotated[
     StringConstraints(min_length=1, pattern=r"^[^\x00-\x1f\x7f]*$"),
     Expected("text in quotes, not empty, without control characters"),
 ]
+Reason = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"),
+    Expected("a reason in words, for whoever reviews the lock"),
+]
 EnvName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import BuildError, Message
+from builder.graft.acceptance import offered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -135,14 +136,14 @@ class PickError(BuildError):
 
 @dataclass(eq=False)
 class ClosureError(BuildError):
-    """The assembled image would fail in a container."""
+    """The assembled image would fail in a container, or a failure is accepted that is none."""
 
     findings: tuple[Finding, ...]
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """One message per finding, in the findings' order."""
-        return tuple(finding.message for finding in self.findings)
+        return tuple(map(offered, self.findings))
 
 
 def _listed(names: Iterable[str]) -> str:

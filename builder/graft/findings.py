@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from builder.errors import Message
+from builder.graft.identities import Kind, identity
 
 
 def register_text(package: str, file: str, table: str, entries: str) -> str:
@@ -96,17 +97,23 @@ class OpenImport:
 class LostName:
     """A name that a file of the base imports, and that a module we replace no longer has.
 
-    `replaced` is the tree path of the module, `donor` where its new version comes from; it is
-    empty for a file of our own.
+    `importer` is the dotted name of that file, whose tree path is `file`. `replaced` is the tree
+    path of the module, `donor` where its new version comes from; it is empty for a file of our own.
     """
 
     file: str
     line: int
     module: str
     symbol: str
+    importer: str
     replaced: str
     donor: str
     closed_by: DonorFile | None
+
+    @property
+    def identity(self) -> str:
+        """`lost MODULE:NAME in IMPORTER`."""
+        return identity(Kind.LOST, f"{self.module}:{self.symbol}", "in", self.importer)
 
     @property
     def message(self) -> Message:
@@ -128,13 +135,21 @@ class LostModule:
     """An import of the base's own file that fails since a diff deletes a module.
 
     `deleted` is the module's tree path; `symbol` is empty when the module itself is imported.
+    `importer` is the dotted name of the file that imports it.
     """
 
     file: str
     line: int
     module: str
     symbol: str
+    importer: str
     deleted: str
+
+    @property
+    def identity(self) -> str:
+        """`lost MODULE:NAME in IMPORTER`, or `lost MODULE in IMPORTER`."""
+        lost = f"{self.module}:{self.symbol}" if self.symbol else self.module
+        return identity(Kind.LOST, lost, "in", self.importer)
 
     @property
     def message(self) -> Message:
@@ -274,6 +289,11 @@ class UnknownModelType:
     file: str
     near: tuple[str, ...]
     known_by: DonorValue | None
+
+    @property
+    def identity(self) -> str:
+        """`model_type NAME`."""
+        return identity(Kind.MODEL_TYPE, self.model_type)
 
     @property
     def message(self) -> Message:

@@ -58,7 +58,7 @@ def lost_names(
         for path, line, name in _importers(modules, root, module, lost, added):
             importer = ModuleName.of(path.removeprefix(root.site + "/")).dotted
             closed_by = donors.closing(root, importer, first=donor)
-            yield LostName(path, line, module, name, replaced, donor, closed_by)
+            yield LostName(path, line, module, name, importer, replaced, donor, closed_by)
 
 
 def lost_modules(
@@ -75,7 +75,8 @@ def lost_modules(
             for symbol in () if item.optional else _unmet(modules, item):
                 deleted = gone.get(item.module) or gone.get(f"{item.module}.{symbol}")
                 if deleted is not None:
-                    yield LostModule(path, item.line, item.module, symbol, deleted)
+                    importer = ModuleName.of(path.removeprefix(root.site + "/")).dotted
+                    yield LostModule(path, item.line, item.module, symbol, importer, deleted)
 
 
 def _unmet(modules: Modules, item: Import) -> tuple[str, ...]:

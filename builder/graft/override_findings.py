@@ -1,7 +1,6 @@
 """What the closure check finds about classes and calls: they worked where the file comes from.
 
-`identity` names a finding apart from lines and digests, so that it stays the same until what it
-speaks of changes.
+`identity` is the name by which a manifest accepts a finding: builder/graft/identities.py.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import Message
+from builder.graft.identities import Kind, identity
 
 if TYPE_CHECKING:
     from builder.graft.findings import DonorFile
@@ -39,9 +39,9 @@ class Where:
         """The tree in which it works, as a sentence names it."""
         return f"donor {self.donor}" if self.donor else "the base as it was"
 
-    def identity(self, kind: str, *parts: str) -> str:
+    def identity(self, kind: Kind, *parts: str) -> str:
         """A finding's identity."""
-        return " ".join((kind, f"{self.module}:{self.symbol}", *parts))
+        return identity(kind, f"{self.module}:{self.symbol}", *parts)
 
     def remedy(self, closed_by: DonorFile | None, otherwise: str) -> str:
         """The way out, when a donor's file is one, and when none is."""
@@ -64,7 +64,7 @@ class DeadOverride:
     @property
     def identity(self) -> str:
         """`override MODULE:CLASS.MEMBER of BASE`."""
-        return self.where.identity("override", "of", self.base)
+        return self.where.identity(Kind.OVERRIDE, "of", self.base)
 
     @property
     def message(self) -> Message:
@@ -96,8 +96,8 @@ class BrokenOverride:
 
     @property
     def identity(self) -> str:
-        """`signature MODULE:CLASS.MEMBER of BASE`."""
-        return self.where.identity("signature", "of", self.base)
+        """`signature MODULE:CLASS.MEMBER of BASE: REASON, REASON`."""
+        return self.where.identity(Kind.SIGNATURE, "of", f"{self.base}: {', '.join(self.reasons)}")
 
     @property
     def message(self) -> Message:
@@ -127,7 +127,7 @@ class LostMember:
     @property
     def identity(self) -> str:
         """`member MODULE:SYMBOL USED of HOLDER`."""
-        return self.where.identity("member", self.used, "of", self.holder)
+        return self.where.identity(Kind.MEMBER, self.used, "of", self.holder)
 
     @property
     def message(self) -> Message:
@@ -156,8 +156,8 @@ class BrokenCall:
 
     @property
     def identity(self) -> str:
-        """`call MODULE:SYMBOL of TARGET`."""
-        return self.where.identity("call", "of", self.target)
+        """`call MODULE:SYMBOL of TARGET: REASON, REASON`."""
+        return self.where.identity(Kind.CALL, "of", f"{self.target}: {', '.join(self.reasons)}")
 
     @property
     def message(self) -> Message:
@@ -185,7 +185,7 @@ class OnlyDeclared:
     @property
     def identity(self) -> str:
         """`inherited MODULE:CLASS MEMBER of BASE`."""
-        return self.where.identity("inherited", self.member, "of", self.base)
+        return self.where.identity(Kind.INHERITED, self.member, "of", self.base)
 
     @property
     def message(self) -> Message:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from builder.errors import Message
 from builder.graft.findings import register_text
+from builder.graft.identities import Kind, identity
 
 if TYPE_CHECKING:
     from builder.graft.findings import DonorFile
@@ -26,6 +27,11 @@ class Place:
     file: str
     donor: str
     is_there: bool
+
+    @property
+    def name(self) -> str:
+        """The file as identities name it."""
+        return f"{self.package}/{self.file}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class MissingEntries:
     def identity(self) -> str:
         """`table FILE TABLE of KEY, KEY`."""
         keys = ", ".join(item.key or item.value for item in self.entries)
-        return f"table {self.place.package}/{self.place.file} {self.table} of {keys}"
+        return identity(Kind.TABLE, self.place.name, self.table, "of", keys)
 
     @property
     def message(self) -> Message:
@@ -92,8 +98,8 @@ class UnnamedInCode:
     @property
     def identity(self) -> str:
         """`code FILE FUNCTION of WORD, WORD`."""
-        where = f"{self.place.package}/{self.place.file} {self.function}".strip()
-        return f"code {where} of {', '.join(self.words)}"
+        where = f"{self.place.name} {self.function}".strip()
+        return identity(Kind.CODE, where, "of", ", ".join(self.words))
 
     @property
     def message(self) -> Message:

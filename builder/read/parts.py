@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from builder.image_section import Graft, OwnFile, Patch, Plugin, Register, Source
+from builder.image_section import Accept, Graft, OwnFile, Patch, Plugin, Register, Source
 from builder.manifest import ClusterManifest, Fabric, ModelSection, Mount, ServeSection
 from builder.read.problems import MISSING, nearest_key, unknown_keys, value_at
 
@@ -42,6 +42,7 @@ class Parts:
     patches: Mapping[int, Patch]
     plugins: Mapping[int, Plugin]
     files: Mapping[int, OwnFile]
+    accepts: Mapping[int, Accept]
     model: ModelSection | None
     vendor: str | None
     serve: ServeSection | None
@@ -69,6 +70,7 @@ def parts_of(document: dict[str, Any], error: ValidationError | None = None) -> 
         patches=_valid_items(Patch, _list(document, ("image", "patch"))),
         plugins=_valid_items(Plugin, _list(document, ("image", "plugin"))),
         files=_valid_items(OwnFile, _list(document, ("image", "file"))),
+        accepts=_valid_items(Accept, _list(document, ("image", "accept"))),
         model=_valid(ModelSection, _table(document, ("model",))),
         vendor=_texts([_table(document, ("image",))], "vendor").get(0),
         serve=_valid(ServeSection, _table(document, ("serve",))),

@@ -1,7 +1,8 @@
 """Rules between fields of cluster.toml: what each field allows by itself but not together.
 
 Every rule is a function of the valid parts and yields the problems it finds; RULES is all of them.
-Those about nodes and their fabric stand in builder/read/fabric_rules.py.
+Those about nodes and their fabric stand in builder/read/fabric_rules.py, those about what is
+accepted in builder/read/accept_rules.py.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Final
 
+from builder.read.accept_rules import ACCEPT_RULES
 from builder.read.fabric_rules import FABRIC_RULES
 from builder.read.problems import Problem, repeated, value_text
 from builder.read.vendor_rule import vendored_files_lie_apart
@@ -383,5 +385,6 @@ RULES: Final[tuple[Rule, ...]] = (
     options_differ,
     ports_differ,
     shared_variables_are_no_nodes_own,
+    *ACCEPT_RULES,
     *FABRIC_RULES,
 )

@@ -29,6 +29,7 @@ BY_MEANING = {
     "a variable's name": st.sampled_from(["A", "B_1", "_c"]),
     "a Python name": st.sampled_from(["A", "b.C"]),
     "text": PARTS,
+    "a reason": PARTS,
 }
 """Values of the kinds in builder/values.py, by how each begins to say what it takes."""
 

@@ -292,6 +292,7 @@ def test_a_replaced_file_may_not_lack_what_the_base_imports_from_it() -> None:
             line=1,
             module="vllm.model_executor.models.interfaces",
             symbol="SupportsPP",
+            importer="vllm.v1.worker.runner",
             replaced=f"{SITE}/vllm/{MODELS}/interfaces.py",
             donor="qwen",
             closed_by=DonorFile("qwen", "v1/worker/runner.py", replaces=True),
@@ -315,7 +316,7 @@ def test_an_import_of_what_a_diff_deletes_is_reported_at_its_file(
 
     gone = f"{SITE}/vllm/v1/gone.py"
     assert check_closure(replace(attempt.inputs(), removed=(gone,))) == (
-        LostModule(f"{SITE}/vllm/v1/user.py", 1, module, symbol, gone),
+        LostModule(f"{SITE}/vllm/v1/user.py", 1, module, symbol, "vllm.v1.user", gone),
     )
 
 
@@ -332,7 +333,7 @@ def test_a_name_of_a_package_whose_init_is_deleted_is_lost() -> None:
     gone = f"{SITE}/vllm/v1/pack/__init__.py"
 
     assert check_closure(replace(attempt.inputs(), removed=(gone,))) == (
-        LostModule(f"{SITE}/vllm/v1/user.py", 1, "vllm.v1.pack", "X", gone),
+        LostModule(f"{SITE}/vllm/v1/user.py", 1, "vllm.v1.pack", "X", "vllm.v1.user", gone),
     )
 
 

@@ -4,7 +4,6 @@ import tomllib
 
 import pytest
 
-from builder.graft.errors import ClosureError
 from builder.graft.findings import DonorFile
 from builder.graft.table_findings import MissingEntries, UnnamedInCode
 from builder.image_section import Register
@@ -117,7 +116,7 @@ def test_code_that_treats_grafted_names_apart_is_found_once_for_each_function() 
 
     assert isinstance(finding, UnnamedInCode)
     assert (finding.function, finding.words) == ("Spec.override", ("foo_moe", "foo_x"))
-    assert str(ClosureError((finding,))) == (
+    assert finding.message.text() == (
         f"/{SITE}/vllm/spec.py: donor new has code for the grafted files here, and the assembled "
         "image does not\n"
         "  expected: code that names foo_moe, foo_x, as line 3 of Spec.override of the donor's "

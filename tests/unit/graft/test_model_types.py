@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from builder.graft.closure import check_closure
-from builder.graft.errors import ClosureError
 from builder.graft.findings import DonorValue, Finding, UnknownModelType
 from builder.graft.packages import keep_for
 from tests.unit.graft.attempts import inputs_of
@@ -50,7 +49,7 @@ def test_one_that_no_table_has_is_told_with_what_was_looked_at() -> None:
 
     assert isinstance(finding, UnknownModelType)
     assert finding.known_by == DonorValue("new", "_CONFIG_REGISTRY", '"FooConfig"')
-    assert str(ClosureError((finding,))) == (
+    assert finding.message.text() == (
         f"/{SITE}/vllm/{CONFIG}: the checkpoint's model_type foo_moe has no configuration class, "
         "so config.json cannot be loaded\n"
         "  expected: foo_moe as a key of vLLM's table or of that of transformers\n"

@@ -73,6 +73,8 @@ def __getattr__(name):
         return load(_LAZY[name])
     raise AttributeError(name)
 """
+NEW, NET = "vllm.models.new:New", "vllm.models.net:Net"
+NARROWER = "has no parameter other, takes 1 positional arguments of 2"
 MODEL = """\
 from .net import Net, helper
 from .protocols import Served
@@ -111,19 +113,19 @@ def test_what_works_as_in_the_donor_is_silent() -> None:
             "def build(self, config)",
             "def build(self, config, other)",
             BrokenOverride,
-            "signature vllm.models.new:New.build of vllm.models.net:Net",
+            f"signature {NEW}.build of {NET}: {NARROWER}",
         ),
         (
             "    @property\n    def kind",
             "    def kind",
             BrokenOverride,
-            "signature vllm.models.new:New.kind of vllm.models.net:Net",
+            f"signature {NEW}.kind of {NET}: is a property, not a method",
         ),
         (
             "async def answer",
             "def answer",
             BrokenOverride,
-            "signature vllm.models.new:New.answer of vllm.models.net:Net",
+            "signature vllm.models.new:New.answer of vllm.models.net:Net: is async",
         ),
         (
             "self.width = config.width",
@@ -135,19 +137,19 @@ def test_what_works_as_in_the_donor_is_silent() -> None:
             'def __init__(self, config, prefix="")',
             "def __init__(self, config)",
             BrokenCall,
-            "call vllm.models.new:New.__init__ of vllm.models.net:Net",
+            "call vllm.models.new:New.__init__ of vllm.models.net:Net: has no parameter prefix",
         ),
         (
             "def helper(a, b=1, *, c=2)",
             "def helper(a, b=1)",
             BrokenCall,
-            "call vllm.models.new:make of vllm.models.net:helper",
+            "call vllm.models.new:make of vllm.models.net:helper: has no parameter c",
         ),
         (
             "def helper(a, b=1, *, c=2)",
             "def helper(a, b=1, *, c=2, d)",
             BrokenCall,
-            "call vllm.models.new:make of vllm.models.net:helper",
+            "call vllm.models.new:make of vllm.models.net:helper: requires d",
         ),
     ],
 )
@@ -177,7 +179,11 @@ def test_a_finding_names_file_line_symbol_and_what_would_close_it() -> None:
         "  expected: vllm.models.net:Net to have build, as in donor new\n"
         "  found:    a class without it\n"
         '  remedy:   add "models/net.py" to the [[image.graft]] files of donor new, in place of '
-        "the base's own, or change the base class or the override by [[image.patch]]"
+        "the base's own, or change the base class or the override by [[image.patch]]\n"
+        "            or accept it as it is, with a reason:\n"
+        "            [[image.accept]]\n"
+        '            finding = "override vllm.models.new:New.build of vllm.models.net:Net"\n'
+        '            reason = ""'
     )
 
 

@@ -152,7 +152,7 @@ def test_every_value_that_is_wrong_is_told(text: bytes) -> None:
     )
     assert third == (
         "lockfile.json: image.workdr: unknown key\n"
-        "  expected: one of base, changes, donors, entrypoint, epoch, files, patches, picks, "
-        "platform, plugins, tables, vllm_version, whiteouts, workdir\n"
+        "  expected: one of accepted, base, changes, donors, entrypoint, epoch, files, patches, "
+        "picks, platform, plugins, tables, vllm_version, whiteouts, workdir\n"
         f'  found:    "workdr"\n{RESTORE}'
     )

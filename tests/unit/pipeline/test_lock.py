@@ -75,6 +75,7 @@ def test_a_report_in_json_has_digests_and_changes(project: Project) -> None:
     changes = report.pop("changes")
     assert report == {
         "image_compared": True,
+        "accepted": [],
         "vendored": None,
         "written": True,
         "lock_digest": digest_bytes(project.lock_file.read_bytes()),
