@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 RENEWAL_BYTES: Final = 16 * 2**20
 """Who got this far since the last cut has all tries again: a slow line is no broken one."""
 
-_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)\Z")
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-\d+/(?:\d+|\*)\Z")
+_LENGTH: Final = re.compile(r"\d{1,18}\Z")
+"""A blob's length; more digits than any blob has can be more than int() takes."""
 
 
 class Transfer:
@@ -63,9 +65,9 @@ class Transfer:
             raise self._truncated(done)
         if status == HTTPStatus.OK:
             self._skip_bytes = done  # this registry knows no ranges, and begins anew
-            length = response.headers.get("Content-Length", "")
-            if length.isdecimal() and int(length) < self._descriptor.size_bytes:
-                raise self._truncated(int(length))
+            length = _LENGTH.match(response.headers.get("Content-Length", ""))
+            if length is not None and int(length[0]) < self._descriptor.size_bytes:
+                raise self._truncated(int(length[0]))
         elif status == HTTPStatus.PARTIAL_CONTENT and done:
             self._require_range(response, done)
         else:

@@ -272,6 +272,20 @@ def test_an_answer_of_unknown_length_that_ends_too_early_is_cut_short(
     assert caught.value.found_bytes == 100
 
 
+def test_a_length_that_is_beyond_any_number_is_none(registry: FakeRegistry, image: Image) -> None:
+    layer = layer_of(image)
+    whole = registry.source.blobs[layer.digest]
+
+    def boasts(handler: Handler) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {'9' * 5000}\r\n\r\n"
+        handler.wfile.write(head.encode() + whole)
+        handler.close_connection = True
+
+    registry.fail(boasts)
+
+    assert read(registry.opened(), layer) == whole
+
+
 def test_another_part_than_was_asked_for_is_refused(registry: FakeRegistry, image: Image) -> None:
     def wrong_part(handler: Handler) -> None:
         handler.send_response(206)
