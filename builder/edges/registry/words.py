@@ -25,14 +25,18 @@ def said(response: requests.Response, secrets: Iterable[str] = ()) -> str:
     try:
         status = HTTPStatus(response.status_code).phrase
     except ValueError:
-        status = response.reason or "unknown status"
-    words = "".join(
-        character if character.isprintable() else " " for character in _words(_body(response))
-    )
-    for secret in secrets:
-        words = words.replace(secret, "***")
+        status = _fit(response.reason or "unknown status", secrets)
+    words = _fit(_words(_body(response)), secrets)
     head = f"{response.status_code} {status}"
-    return f"{head}: {words[:_MAX_SHOWN]}" if words.strip() else head
+    return f"{head}: {words}" if words.strip() else head
+
+
+def _fit(text: str, secrets: Iterable[str]) -> str:
+    """The start of a text of the server's, in one line, without the secrets."""
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    for secret in secrets:
+        shown = shown.replace(secret, "***")
+    return shown[:_MAX_SHOWN]
 
 
 def _body(response: requests.Response) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from builder.edges.registry.errors import (
     AccessDeniedError,
     CredentialHelperError,
+    RegistryFailedError,
     UnexpectedAnswerError,
     UnsafeAddressError,
 )
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from builder.oci.model import Image
-    from tests.fake_registry import FakeRegistry
+    from tests.fake_registry import FakeRegistry, Handler
     from tests.unit.oci.archives import Published
 
 PASSWORD = "p:w-hush"  # noqa: S105 - nobody's
@@ -161,6 +162,28 @@ def test_nobody_in_particular_is_told_to_log_in(registry: FakeRegistry) -> None:
     with pytest.raises(AccessDeniedError) as caught:
         registry.opened().roots()
     assert "for everybody" in str(caught.value)
+
+
+def test_a_status_of_a_servers_own_repeats_no_secret_and_is_short(
+    registry: FakeRegistry, nobody: Path
+) -> None:
+    log_in(nobody, registry.host)
+    registry.basic = Login("me", PASSWORD)
+    secret = basic_of("me", PASSWORD).partition(" ")[2]
+
+    def own(handler: Handler) -> None:
+        handler.send_response(599, f"{secret} {'x' * 5000}")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    source = registry.opened()
+    registry.fail(status(401, WWW_Authenticate='Basic realm="x"'))
+    registry.fail(own, times=9)
+    with pytest.raises(RegistryFailedError) as caught:
+        source.roots()
+
+    assert caught.value.found.startswith("599 *** x")
+    assert len(caught.value.found) < 400
 
 
 def test_a_token_server_that_refuses_repeats_no_secret(
