@@ -29,6 +29,7 @@ from builder.values import (
     DistributionName,
     Expected,
     Mode,
+    Name,
     Reason,
     RelativePath,
     TablePath,
@@ -93,7 +94,7 @@ class LockedBase(Record):
 class LockedDonor(Record):
     """A donor image as resolved."""
 
-    name: str
+    name: Name
     asked: str
     index_digest: DigestText | None
     manifest_digest: DigestText
@@ -103,7 +104,7 @@ class LockedDonor(Record):
 class LockedPick(Record):
     """One file grafted out of a donor: where from, where to, and its bytes' digest."""
 
-    donor: str
+    donor: Name
     source: AbsolutePath
     target: AbsolutePath
     layer: DigestText

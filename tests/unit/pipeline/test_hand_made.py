@@ -167,8 +167,12 @@ def test_checking_without_a_store_still_finds_what_the_lock_says_twice(project: 
             lambda lock: lock["image"]["files"][0].update(source="../secret"),
             "image.files[0].source",
         ),
+        (
+            lambda lock: lock["image"]["picks"][0].update(donor="../other"),
+            "image.picks[0].donor",
+        ),
     ],
-    ids=["a table", "a file of ours"],
+    ids=["a table", "a file of ours", "a donor"],
 )
 def test_what_no_manifest_can_say_no_lock_can(
     project: Project, change: Callable[[dict[str, Any]], object], place: str
