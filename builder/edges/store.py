@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from builder.oci.model import Descriptor
 
 
+OWN_FOLDER: Final = ".sparklock"
+"""All that sparklock keeps beside a manifest, in a folder that anyone may delete."""
+
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -119,7 +122,7 @@ class BlobStore:
     def held(self) -> Iterator[None]:
         """No other process removes blobs meanwhile, whatever becomes of the objects that use it."""
         with self._storage_errors("make the store"):
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._make()
         held = use(self._root)
         yield
         del held
@@ -156,12 +159,22 @@ class BlobStore:
             with self._storage_errors("list unfinished blobs"):
                 yield from abandoned(folder)
 
+    def _make(self) -> None:
+        """The store's folder is there; git leaves sparklock's own alone, wherever that was made."""
+        if self._root.is_dir():
+            return
+        self._root.mkdir(parents=True, exist_ok=True)
+        ignore = self._root.parent / ".gitignore"
+        if ignore.parent.name == OWN_FOLDER and not ignore.exists():
+            ignore.write_text("*\n")
+
     @contextmanager
     def _temporary(self) -> Iterator[IO[bytes]]:
         with ExitStack() as stack:
             with self._storage_errors("make a temporary file"):
+                self._make()
                 folder = self._root / "tmp"
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(exist_ok=True)
                 file = stack.enter_context(temporary(folder))
             yield file
 

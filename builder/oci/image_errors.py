@@ -29,7 +29,8 @@ class MalformedDocumentError(BuildError):
                 place=self.place,
                 what=f"not {self.wanted}",
                 detail="\n".join(self.problems),
-                remedy="check source and digest: do they name a container image?",
+                remedy="check source and digest: do they name a container image? inv pin writes "
+                "the digest that the source has; an image ID is for docker:NAME alone",
             ),
         )
 

@@ -40,6 +40,21 @@ def test_a_store_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_git_leaves_what_sparklock_keeps_alone_unless_someone_said_otherwise(
+    tmp_path: Path,
+) -> None:
+    ignore = tmp_path / ".sparklock" / ".gitignore"
+    BlobStore(ignore.parent / "store").put([b"blob"])
+    assert ignore.read_text() == "*\n"
+
+    ignore.write_text("# ours\n")
+    BlobStore(ignore.parent / "other").put([b"blob"])
+    assert ignore.read_text() == "# ours\n"
+
+    BlobStore(tmp_path / "elsewhere" / "store").put([b"blob"])
+    assert not (tmp_path / "elsewhere" / ".gitignore").exists()
+
+
 def test_a_changed_blob_is_never_given_out(tmp_path: Path) -> None:
     store = BlobStore(tmp_path)
     digest = store.put([b"abc"])
