@@ -50,11 +50,13 @@ def test_from_a_manifest_to_an_image_and_again(project: Project) -> None:
     checked = run(project.folder, "lock", "--check", "--json")
     assert (checked.returncode, checked.stderr) == (0, "")
     assert json.loads(checked.stdout) == {
+        "image_compared": True,
         "written": False,
         "lock_digest": digest_bytes(project.lock_file.read_bytes()),
         "manifest_digest": lock.outputs.manifest_digest,
         "config_digest": lock.outputs.config_digest,
         "changes": [],
+        "vendored": None,
     }
 
 
