@@ -56,6 +56,7 @@ def test_from_a_manifest_to_an_image_and_again(project: Project) -> None:
         "manifest_digest": lock.outputs.manifest_digest,
         "config_digest": lock.outputs.config_digest,
         "changes": [],
+        "accepted": [],
         "vendored": None,
     }
 
