@@ -29,7 +29,6 @@ from deploy.state import TRIAL, ImageStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from builder.digest import Digest
     from builder.oci.model import Image
     from builder.sources import OpenBlob
     from deploy.actions import PullBase
@@ -120,9 +119,9 @@ class ImageDelivery:
         """
         facts = self._engine_facts()
         trial = image.reference + TRIAL
-        left_out: frozenset[Digest] | None = present(self.engine, facts.store, image, self.known)
+        left_out = present(self.engine, facts.store, image, self.known)
         first, sent_bytes = True, 0
-        while left_out is not None:
+        while True:
             archive = DualArchive(supply.image, supply.open_blob, trial, left_out)
             self._require_room(archive.size_bytes, facts)
             counter = _Counter(archive.chunks(), watch, sent_bytes)
@@ -132,16 +131,15 @@ class ImageDelivery:
             except (node_errors.EngineError, node_errors.ImageMismatchError) as error:
                 self._discard(trial)
                 problem, missing = error.detail or error.found, _is_of_the_content(error)
-                left_out = retried_without(left_out, problem, first=first) if missing else None
-                if left_out is None:
+                next_out = retried_without(left_out, problem, first=first) if missing else None
+                if next_out is None:
                     raise node_errors.ImageLoadError(
                         self.connection.node, image.reference, problem
                     ) from error
                 self.told(f"the image could not be used, and more of it is sent: {problem}")
-                first, sent_bytes = False, counter.sent_bytes
+                left_out, first, sent_bytes = next_out, False, counter.sent_bytes
             else:
                 return Delivered(Way.PARTIAL if left_out else Way.WHOLE, counter.sent_bytes)
-        raise AssertionError(image)
 
     def tag(self, image: WantedImage) -> None:
         """Give the image that is there its tag, once it is proven; drop its trial tag."""
