@@ -232,10 +232,10 @@ class LockedImage(Record):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Without the newer lists if they are empty, so that older locks stay as they are."""
+        """Without lists that may be left out and are empty: older locks stay as they are."""
         found: dict[str, object] = standard(self)
-        newer = {"patches", "plugins", "accepted"}
-        return {key: value for key, value in found.items() if key not in newer or value}
+        fields = type(self).model_fields
+        return {key: value for key, value in found.items() if value or fields[key].is_required()}
 
 
 class ModelFile(Record):
