@@ -27,7 +27,11 @@ BY_MEANING = {
     "an octal mode of four digits": st.integers(0, 0o7777).map(lambda mode: f"{mode:04o}"),
     "an octal mode": st.integers(0, 0o777).map(lambda mode: f"{mode:04o}"),
     "a variable's name": st.sampled_from(["A", "B_1", "_c"]),
+    "a relative path": st.lists(PARTS, min_size=1, max_size=2).map("/".join),
     "a Python name": st.sampled_from(["A", "b.C"]),
+    "module:Class": st.sampled_from(["a:B", "a.b:C"]),
+    "a name in lower case": st.sampled_from(["ours", "our-models"]),
+    "at most 63 of": st.sampled_from(["tiny", "a.b"]),
     "text": PARTS,
     "a reason": PARTS,
 }
