@@ -49,8 +49,8 @@ def reusable(section: ImageSection, before: Lock | None, blobs: Blobs) -> Locked
 def _is_pinned(found: LockedBase | LockedDonor, source: Source) -> bool:
     """Whether reading a source again would say the same of it: its pin is where reading began."""
     pins = [found.index_digest or found.manifest_digest]
-    if source.of_engine:  # which has one image, whichever of its digests pins it
-        pins += [found.manifest_digest, found.config_digest]
+    if source.of_engine:  # a graph driver's ID is the config's; reading begins at the top by it
+        pins.append(found.config_digest)
     return found.asked == source.source and source.digest in pins
 
 
