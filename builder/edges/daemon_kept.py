@@ -55,7 +55,7 @@ class KeptLayer(_Record):
 class KeptImage(_Record):
     """An image of an engine; `documents` are blobs of the store."""
 
-    listing_format: Literal[1] = LISTING_FORMAT
+    listing_format: Literal[2] = LISTING_FORMAT
     id: DigestText
     root: KeptDescriptor
     documents: tuple[DigestText, ...]

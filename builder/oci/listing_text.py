@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from builder.oci.model import Layer
 
-LISTING_FORMAT: Final = 1
+LISTING_FORMAT: Final = 2
 """Of the text; a new one when LayerListing or Entry mean something else."""
 
 _PIECE_LINES = 1000
