@@ -239,8 +239,9 @@ def gc(
 ) -> None:
     """Remove from .sparklock/store what the lock does not need; say what must be fetched again."""
     from builder.collecting import collect
+    from builder.options import path_of
 
-    kept = [Path(path) for path in keep]
+    kept = [path for text in keep if (path := path_of(text, option="--keep"))]
     _say(collect(Path(file), everything=all, keep=kept, dry_run=dry_run), as_json=json)
 
 
@@ -319,17 +320,18 @@ def verify(
     file: str = FILE,
     only: str = "",
     json: bool = False,  # before junit, or invoke gives -j to that
-    junit: str = "",
+    junit: str | None = None,
     quiet: bool = False,
 ) -> None:
     """Prove on every node what runs there: image, launcher, fabric, ranks, answers."""
+    from builder.options import path_of
     from verify.run import run_checks
 
     report = run_checks(
         Path(file),
         progress=_progress(json=json, quiet=quiet),
         only=only or None,
-        junit_path=Path(junit) if junit else None,
+        junit_path=path_of(junit, option="--junit"),
     )
     if json:
         _say(report, as_json=True)

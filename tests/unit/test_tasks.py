@@ -67,6 +67,25 @@ def test_every_task_that_reads_sources_brings_the_way_to_the_engines_of_nodes() 
         assert "reach" in {keyword.arg for keyword in call.keywords}, ast.unparse(call)
 
 
+@pytest.mark.parametrize(
+    ("task", "option"),
+    [("build", "--output"), ("build", "--push"), ("gc", "--keep"), ("verify", "--junit")],
+)
+def test_an_option_with_an_empty_text_is_refused_before_any_work(
+    tmp_path: Path, task: str, option: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "invoke", task, option, "", "--file", str(tmp_path / "none.toml")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert f"error: {option}:" in done.stderr
+
+
 def test_a_task_that_is_interrupted_says_so_and_then_nothing_cleans_up(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
