@@ -119,14 +119,16 @@ def test_files_come_and_go_with_a_diff(project: Project) -> None:
     assert project.build(locked=True).lock == built.lock
 
 
-def test_a_file_of_ours_takes_the_place_of_one_that_a_diff_deletes(project: Project) -> None:
-    project.write("files/old.py", "class Old: ...\n# ours\n")
+def test_a_file_of_ours_in_the_place_of_one_that_a_diff_deletes_is_refused(
+    project: Project,
+) -> None:
     patched(project, diff_of(f"{MODELS}/old.py", "class Old: ...\n", ""))
     ours = f'[[image.file]]\nsource = "files/old.py"\ntarget = "/{OLD}"\n\n[vllm]'
-    built = project.edit("[vllm]", ours).build()
+    project.edit("[vllm]", ours)
+    project.write("files/old.py", "class Old: ...\n")
 
-    assert project.content(built, f"/{OLD}") == b"class Old: ...\n# ours\n"
-    assert project.build(locked=True).lock == built.lock
+    with pytest.raises(DuplicateEntryError, match=OLD):
+        project.lock()
 
 
 def test_a_file_outside_of_packages_is_patched_below_a_root_and_keeps_its_mode(
