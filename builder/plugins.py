@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from builder.digest import digest_bytes
@@ -65,18 +66,17 @@ def place_plugins(
     PluginTargetTakenError.
     """
     found = []
-    taken: dict[str, str] = {}
+    taken = _taken(tree, site)
     for index, asked in enumerate(wanted.manifest.image.plugins):
         place = wanted.place(f"image.plugin[{index}]")
         files = _own_modules(wanted, asked, site)
         record, made = plugin_record(asked.name, f"/{site}", asked.register_, files)
         _refuse_installed(tree, site, asked.name, place)
         for top in _tops(record, site):
-            there = tree.get(f"{site}/{top}")
-            holder = taken.get(top, "" if there is None else f"/{there.path} of the base")
-            if holder:
-                raise PluginTargetTakenError(place, top, holder)
-            taken[top] = f"the plugin {asked.name}"
+            name = _imported_as(top)
+            if name in taken:
+                raise PluginTargetTakenError(place, top, taken[name])
+            taken[name] = f"the plugin {asked.name}"
         found.append((record, made))
     return tuple(found)
 
@@ -105,6 +105,26 @@ def _tops(record: LockedPlugin, site: str) -> list[str]:
     own = {file.target.removeprefix(f"/{site}/").partition("/")[0] for file in record.files}
     made = {file.target.removeprefix(f"/{site}/").partition("/")[0] for file in record.made}
     return sorted([*own, *made])
+
+
+def _taken(tree: ImageTree, site: str) -> dict[str, str]:
+    """Every name by which Python imports something else than a plugin's module, and what that is.
+
+    The standard library comes before the site folder, a package before a module of its name, and
+    a module before a folder that is no package.
+    """
+    taken = dict.fromkeys(sys.stdlib_module_names, "Python's standard library")
+    start = f"{site}/"
+    for path in tree.entries:
+        top = path.removeprefix(start)
+        if path.startswith(start) and "/" not in top:
+            taken[_imported_as(top)] = f"/{path} of the base"
+    return taken
+
+
+def _imported_as(top: str) -> str:
+    """The name by which Python imports what stands in a site folder, or its own name."""
+    return top.partition(".")[0] if top.endswith((".py", ".so")) else top
 
 
 def _refuse_installed(tree: ImageTree, site: str, name: str, place: str) -> None:

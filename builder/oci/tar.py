@@ -32,6 +32,8 @@ _MAX_MODE = 0o7777
 _MAX_OCTAL = 0o77777777777
 _NAME_BYTES = 100
 _PREFIX_BYTES = 155
+_MAX_NAME_BYTES = 255
+_MAX_PATH_BYTES = 4095
 _PAX_NAME = b"././@PaxHeader"
 
 
@@ -173,6 +175,15 @@ def _refuse_bad_path(entry: TarEntry) -> None:
         raise UnwritableEntryError(entry.path, "not a plain path relative to the root")
     if any(part.startswith(WHITEOUT_PREFIX) for part in parts):
         raise UnwritableEntryError(entry.path, f"{WHITEOUT_PREFIX} marks whiteouts")
+    longest = max(parts, key=_size_bytes)
+    for part, limit in ((longest, _MAX_NAME_BYTES), (entry.path, _MAX_PATH_BYTES)):
+        if _size_bytes(part) > limit:
+            problem = f"{_size_bytes(part)} bytes, and Linux takes {limit} at most"
+            raise UnwritableEntryError(entry.path, problem)
+
+
+def _size_bytes(text: str) -> int:
+    return len(text.encode(errors="surrogateescape"))
 
 
 def _content(entry: TarEntry) -> Iterator[bytes]:

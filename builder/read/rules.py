@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from builder.read.accept_rules import ACCEPT_RULES
 from builder.read.fabric_rules import FABRIC_RULES
+from builder.read.folder_rules import plugins_are_no_cache, vendored_files_lie_apart
 from builder.read.problems import Problem, repeated, value_text
-from builder.read.vendor_rule import vendored_files_lie_apart
 from builder.topology import OF_ONE_NODE
 
 if TYPE_CHECKING:
@@ -376,6 +376,7 @@ RULES: Final[tuple[Rule, ...]] = (
     diffs_differ,
     plugin_names_differ,
     plugins_register_differently,
+    plugins_are_no_cache,
     own_targets_differ,
     mount_targets_differ,
     the_model_has_one_origin,

@@ -99,6 +99,8 @@ class _Folder:
         (path / "node/chat.jinja").write_text("chat\n")
         (path / "model").mkdir()
         (path / "model/config.json").write_text("{}\n")
+        (path / ".sparklock/plugin").mkdir(parents=True)
+        (path / ".sparklock/plugin/a.py").write_text("class A: ...\n")
 
     def read(self, text: str) -> LoadedManifest:
         """The manifest with this text."""

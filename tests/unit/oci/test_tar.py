@@ -108,9 +108,23 @@ def test_an_entry_whose_directory_is_no_entry_is_refused(above: list[TarEntry]) 
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/a", "a/", "a//b", "./a", "../a", "a/..", "a\0", ".wh.a", ".wh.a/b"]
+    "path",
+    [
+        "",
+        "/a",
+        "a/",
+        "a//b",
+        "./a",
+        "../a",
+        "a/..",
+        "a\0",
+        ".wh.a",
+        ".wh.a/b",
+        "é" * 128,
+        "ab/" * 1365 + "a",
+    ],
 )
-def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
+def test_a_path_that_is_not_plain_or_too_long_is_refused(path: str) -> None:
     with pytest.raises(UnwritableEntryError):
         list(write_tar([a_file(path)]))
 

@@ -341,13 +341,25 @@ def test_the_environment_of_containers_counts_too(plugged: Project, where: str) 
     assert "VLLM_PLUGINS = 'other'" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["vllm/extra.py", "sparklock_plugin.py", "vllm-1.0.dist-info/x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vllm/extra.py",
+        "vllm.py",
+        "sparklock_plugin.py",
+        "sparklock_plugin/x.py",
+        "our_models.py",
+        "vllm-1.0.dist-info/x",
+        "json/x.py",
+        "json.py",
+    ],
+)
 def test_a_module_whose_name_is_taken_is_refused(plugged: Project, name: str) -> None:
     plugged.write(f"plugin/{name}", "")
 
     with pytest.raises(PluginTargetTakenError) as caught:
         plugged.lock()
-    assert caught.value.module == name.partition("/")[0]
+    assert caught.value.module.partition(".")[0] == name.partition("/")[0].partition(".")[0]
 
 
 def test_a_distribution_that_the_base_has_is_refused(plugged: Project) -> None:
@@ -357,6 +369,25 @@ def test_a_distribution_that_the_base_has_is_refused(plugged: Project) -> None:
     with pytest.raises(PluginInstalledError) as caught:
         plugged.lock()
     assert caught.value.path == f"{SITE}/Sparklock.Plugin-3.dist-info"
+
+
+@pytest.mark.parametrize("name", ["json", "our-models"])
+def test_a_plugin_whose_own_module_would_not_be_found_is_refused(
+    plugged: Project, name: str
+) -> None:
+    plugged.edit("[[image.plugin]]\n", f'[[image.plugin]]\nname = "{name}"\n')
+
+    with pytest.raises(PluginTargetTakenError):
+        plugged.lock()
+
+
+def test_a_base_s_compiled_module_has_its_name(plugged: Project) -> None:
+    path = f"{SITE}/our_models.cpython-312-x86_64-linux-gnu.so"
+    plugged.base(tar_of(*MEMBERS, file(path, b"code")))
+
+    with pytest.raises(PluginTargetTakenError) as caught:
+        plugged.lock()
+    assert caught.value.found == f"/{path} of the base"
 
 
 def test_two_plugins_cannot_bring_one_module(plugged: Project) -> None:

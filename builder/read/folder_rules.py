@@ -1,4 +1,4 @@
-"""The rule for where vendored files may lie: in no folder that means something else."""
+"""The rules for folders that mean one thing: that of vendored files, and those of plugins."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ def vendored_files_lie_apart(parts: Parts) -> Iterator[Problem]:
                 expected=f"a folder apart from {what}",
                 found=value_text(vendor),
                 remedy="name another folder: inv lock --vendor DIR",
+            )
+
+
+def plugins_are_no_cache(parts: Parts) -> Iterator[Problem]:
+    """No plugin's modules lie where sparklock itself writes: the next run would find others."""
+    for number, plugin in parts.plugins.items():
+        if plugin.source is not None and plugin.source.split("/")[0] == OWN_PLACES[0]:
+            yield Problem(
+                ("image", "plugin", number, "source"),
+                "the plugin's folder is in sparklock's own",
+                expected=f"a folder of the repository, apart from {OWN_PLACES[0]}",
+                found=value_text(plugin.source),
+                remedy="move the modules to a folder of their own",
             )
 
 
