@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from builder.digest import digest_bytes
+from builder.graft.acceptance import Acceptable, unaccepted
 from builder.graft.closure import ClosureInputs, OurFile, check_closure
 from builder.graft.command_findings import MissingCommand
 from builder.graft.commands import Launch
@@ -21,7 +22,7 @@ from builder.graft.packages import find_package
 from builder.graft.pick import pick
 from builder.graft.table_findings import MissingEntries, UnnamedInCode
 from builder.graft.tables import edit_table
-from builder.image_section import Graft, Register
+from builder.image_section import Accept, Graft, Register
 from builder.oci.model import Platform
 from tests.real_vllm import SITE, unpack
 
@@ -108,6 +109,11 @@ def wheels(request: pytest.FixtureRequest) -> Wheels:
     return Wheels(old, new, blobs)
 
 
+def accepted(found: Iterable[Finding]) -> list[str]:
+    """The names of the findings that can be accepted."""
+    return [item.identity for item in found if isinstance(item, Acceptable)]
+
+
 def opened(found: Iterable[Finding]) -> set[tuple[str, str]]:
     return {(item.module, item.symbol) for item in found if isinstance(item, OpenImport)}
 
@@ -125,6 +131,16 @@ def test_four_files_miss_two_names_of_the_mamba_utilities(wheels: Wheels) -> Non
         if isinstance(item, OpenImport):
             assert item.closed_by is not None
             assert item.closed_by.file == MAMBA
+
+
+def test_judgements_have_names_of_their_own_and_can_be_accepted(wheels: Wheels) -> None:
+    found = wheels.found((*FIVE, *RELATED))
+    names = accepted(found)
+    entries = [Accept(finding=name, reason="seen") for name in names]
+
+    assert len(set(names)) == len(names)
+    assert {type(item) for item in unaccepted(found, entries, str)} == {OpenImport}
+    assert len(accepted(five := wheels.found(FIVE))) == len(five) > 0
 
 
 def test_five_files_close_the_imports_and_what_is_wrong_still_is_told(wheels: Wheels) -> None:
