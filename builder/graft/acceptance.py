@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from builder.errors import Message
 from builder.graft.findings import LostModule, LostName, UnknownModelType
-from builder.graft.identities import WITHOUT_DONORS, accepting, kind_of
 from builder.graft.override_findings import (
     BrokenCall,
     BrokenOverride,
@@ -17,6 +16,7 @@ from builder.graft.override_findings import (
     OnlyDeclared,
 )
 from builder.graft.table_findings import MissingEntries, UnnamedInCode
+from builder.identities import WITHOUT_DONORS, accepting, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from builder.errors import Message
-from builder.graft.identities import Kind, identity
+from builder.identities import Kind, identity
 
 
 def register_text(package: str, file: str, table: str, entries: str) -> str:

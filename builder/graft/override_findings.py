@@ -1,6 +1,6 @@
 """What the closure check finds about classes and calls: they worked where the file comes from.
 
-`identity` is the name by which a manifest accepts a finding: builder/graft/identities.py.
+`identity` is the name by which a manifest accepts a finding: builder/identities.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import Message
-from builder.graft.identities import Kind, identity
+from builder.identities import Kind, identity
 
 if TYPE_CHECKING:
     from builder.graft.findings import DonorFile

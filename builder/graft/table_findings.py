@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from builder.errors import Message
 from builder.graft.findings import register_text
-from builder.graft.identities import Kind, identity
+from builder.identities import Kind, identity
 
 if TYPE_CHECKING:
     from builder.graft.findings import DonorFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from builder.graft.identities import KINDS, kind_of
+from builder.identities import KINDS, kind_of
 from builder.read.problems import Problem, repeated, value_text
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from builder.graft.findings import (
     UnreadableModule,
     WrongVersion,
 )
-from builder.graft.identities import KINDS, Kind, identity, kind_of
 from builder.graft.mentions import Entry
 from builder.graft.override_findings import (
     BrokenCall,
@@ -35,6 +34,7 @@ from builder.graft.override_findings import (
 )
 from builder.graft.plugin_findings import PluginNotLoaded
 from builder.graft.table_findings import MissingEntries, Place, UnnamedInCode
+from builder.identities import KINDS, Kind, identity, kind_of
 from builder.image_section import Accept
 from tests.unit.graft.attempts import grafted, inputs_of
 from tests.unit.graft.test_verdicts import BASE, DONOR, MemoryVerdicts
