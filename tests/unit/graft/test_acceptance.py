@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from builder.errors import Message
+from builder.graft import findings, override_findings, table_findings
 from builder.graft.acceptance import Acceptable, StaleAcceptance, offered, unaccepted
 from builder.graft.closure import check_closure
 from builder.graft.command_findings import MissingCommand
@@ -99,15 +100,22 @@ def accepts(*names: str) -> tuple[Accept, ...]:
     return tuple(Accept(finding=name, reason="why") for name in names)
 
 
-def left(findings: tuple[Finding, ...], *names: str, with_donors: bool = True) -> list[Finding]:
+def left(found: tuple[Finding, ...], *names: str, with_donors: bool = True) -> list[Finding]:
     """What is left of the findings when these names are accepted."""
     place = "cluster.toml: {}".format
-    return [*unaccepted(findings, accepts(*names), place, with_donors=with_donors)]
+    return [*unaccepted(found, accepts(*names), place, with_donors=with_donors)]
 
 
 def test_every_kind_is_told_of() -> None:
     assert {type(item) for item in JUDGED.values()} == set(get_args(Acceptable))
     assert {kind_of(name) for name in JUDGED} == set(KINDS)
+    named = {
+        item
+        for module in (findings, override_findings, table_findings)
+        for item in vars(module).values()
+        if isinstance(item, type) and isinstance(vars(item).get("identity"), property)
+    }
+    assert named == set(get_args(Acceptable))
 
 
 @pytest.mark.parametrize(("name", "finding"), JUDGED.items(), ids=map(kind_of, JUDGED))
