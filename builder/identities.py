@@ -18,6 +18,7 @@ class Kind(StrEnum):
     TABLE = "table"
     CODE = "code"
     LOST = "lost"
+    INSTALLED = "installed"
     MODEL_TYPE = "model_type"
 
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
 from builder.errors import Message
-from builder.graft.findings import LostModule, LostName, UnknownModelType
+from builder.graft.findings import LostModule, LostName, NotInstalled, UnknownModelType
 from builder.graft.override_findings import (
     BrokenCall,
     BrokenOverride,
@@ -34,6 +34,7 @@ Acceptable: TypeAlias = (
     | UnnamedInCode
     | LostName
     | LostModule
+    | NotInstalled
     | UnknownModelType
 )
 """Findings about what may never run, or may be meant. With any other no container starts."""

@@ -14,6 +14,7 @@ from builder.graft.donor_tables import missing_in_tables
 from builder.graft.donors import Donors
 from builder.graft.findings import OtherFailure, UnreadableModule, WrongVersion
 from builder.graft.grafted import broken_by_graft
+from builder.graft.installed import Installed, not_installed
 from builder.graft.model_types import unknown_model_type
 from builder.graft.modules import Modules
 from builder.graft.open_imports import lost_modules, lost_names, open_imports
@@ -182,6 +183,7 @@ class _View:
         modules = Modules(self.tree, self.read, root.site, self.parsed)
         added = self._added(root)
         yield from open_imports(modules, root, added, self.donors)
+        yield from self._not_installed(modules, root, added)
         yield from lost_names(base, modules, root, added, self.donors)
         yield from lost_modules(modules, root, self._removed(root), added)
         for index, register in enumerate(self.inputs.registers):
@@ -194,6 +196,15 @@ class _View:
         yield from missing_in_tables(root, base, modules, added, self.donors, told=told)
         for module in unreadable:
             yield UnreadableModule(module.path, module.line, module.reason)
+
+    def _not_installed(
+        self, modules: Modules, root: PackageRoot, added: Mapping[str, str]
+    ) -> Iterator[Finding]:
+        """The imports of grafted files from beside their package that their donor alone has."""
+        trees = {name: tree for name, tree in self.inputs.donors.items() if name in added.values()}
+        if trees:
+            donors = {name: Installed(tree) for name, tree in trees.items()}
+            yield from not_installed(modules, root, Installed(self.tree), donors, added)
 
     def plugins(self) -> Iterator[Finding]:
         """The findings of all plugins: their modules' imports, their classes, their loading."""

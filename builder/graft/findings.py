@@ -94,6 +94,42 @@ class OpenImport:
 
 
 @dataclass(frozen=True, slots=True)
+class NotInstalled:
+    """An import, by a grafted file, of a module beside its package that only the donor has.
+
+    `importer` is the dotted name of the grafted file, whose tree path is `file`; `has_top` tells
+    that the image has the module's top package, and so an older or newer one.
+    """
+
+    file: str
+    line: int
+    module: str
+    importer: str
+    donor: str
+    has_top: bool
+
+    @property
+    def identity(self) -> str:
+        """`installed MODULE in IMPORTER`."""
+        return identity(Kind.INSTALLED, self.module, "in", self.importer)
+
+    @property
+    def message(self) -> Message:
+        """The import, and whether the distribution is missing or only another version."""
+        top = self.module.partition(".")[0]
+        return Message(
+            place=f"/{self.file}:{self.line}",
+            what=f"imports {self.module}, which only donor {self.donor} has installed",
+            expected=f"a module {self.module} in a site folder of the image",
+            found=f"{top} without that module: another version than the donor's"
+            if self.has_top
+            else f"no {top} at all",
+            remedy=f"use a base that has {top} as the donor has it, or graft the file from a "
+            "donor that is nearer to the base",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LostName:
     """A name that a file of the base imports, and that a module we replace no longer has.
 

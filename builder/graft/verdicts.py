@@ -80,4 +80,4 @@ def _modules(tree: ImageTree) -> str:
     return digest_bytes("\0".join(sorted(parts)).encode(errors="surrogateescape"))
 
 
-_MODULES = (".py", ".so")
+_MODULES = (".py", ".so", ".pth", ".egg-link")

@@ -17,6 +17,7 @@ from builder.graft.findings import (
     LostModule,
     LostName,
     MissingClass,
+    NotInstalled,
     OpenImport,
     OtherFailure,
     UnknownArchitecture,
@@ -76,6 +77,7 @@ JUDGED: dict[str, Acceptable] = {
     "lost vllm.m:helper in vllm.user": LostName(
         "u.py", 3, "vllm.m", "helper", "vllm.user", "m.py", "d", None
     ),
+    "installed einops in vllm.m": NotInstalled("m.py", 3, "einops", "vllm.m", "d", has_top=False),
     "lost vllm.m in vllm.user": LostModule("u.py", 3, "vllm.m", "", "vllm.user", "m.py"),
     "lost vllm.m:X in vllm.user": LostModule("u.py", 3, "vllm.m", "X", "vllm.user", "m.py"),
     "model_type foo": UnknownModelType("foo", ("c.py",), "vllm", "c.py", (), None),
