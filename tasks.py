@@ -69,9 +69,11 @@ def _reported(body: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(body)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         from builder.errors import SparklockError
+        from builder.options import require_utf8
 
         ends_at_once = signal.signal(signal.SIGINT, signal.default_int_handler)  # set by `inv`
         try:
+            require_utf8(sys.getfilesystemencoding())
             return body(*args, **kwargs)
         except SparklockError as error:
             from builder.edges.console import print_error

@@ -16,6 +16,7 @@ from builder.edges.store import BlobStore
 from builder.errors import BuildError
 from builder.lock import named_digests
 from builder.pipeline import STORE
+from builder.read.errors import ManifestNotFoundError
 from builder.read.loaded import lock_beside
 
 if TYPE_CHECKING:
@@ -103,8 +104,11 @@ def collect(
     What a build or a deployment of these locks needs stays: their inputs and images, and the base's
     layers that were fetched. With `everything` these layers go, too, since the base's source has
     them; picked files stay, for a donor that is gone cannot be asked again. Raises LockError, since
-    without a lock nothing is known to be needed, and StoreBusyError.
+    without a lock nothing is known to be needed, StoreBusyError, and ManifestNotFoundError, since a
+    lock is asked for by its manifest.
     """
+    if not file.is_file():
+        raise ManifestNotFoundError(str(file))
     store = BlobStore(file.parent / STORE)
     with store.alone():
         locks = [read_lock(path) for path in (lock_beside(file), *keep)]

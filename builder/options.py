@@ -32,6 +32,34 @@ class OptionError(SparklockError):
     )
 
 
+@dataclass(eq=False)
+class NotUtf8Error(SparklockError):
+    """This process would read and write the names of files in another encoding than UTF-8."""
+
+    exit_code: ClassVar[int] = 2
+
+    encoding: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message with the encoding."""
+        return (
+            Message(
+                place="file names",
+                what="they are not UTF-8 in this process",
+                expected="utf-8, as locks and images have it",
+                found=self.encoding,
+                remedy="set PYTHONUTF8=1, or a locale of UTF-8",
+            ),
+        )
+
+
+def require_utf8(encoding: str) -> None:
+    """Nothing, if names of files are UTF-8; else NotUtf8Error: they would be those of others."""
+    if encoding != "utf-8":
+        raise NotUtf8Error(encoding)
+
+
 def only_one(options: Mapping[str, object]) -> None:
     """Nothing, unless several options are given that each ask for something else; OptionError."""
     given = [name for name, value in options.items() if value not in (None, False)]

@@ -62,7 +62,7 @@ class LoadedManifest:
 
 def lock_beside(manifest_path: Path) -> Path:
     """The lock that belongs to a manifest; it need not exist."""
-    return manifest_path.with_name("lockfile.json")
+    return manifest_path.parent / "lockfile.json"
 
 
 def place_text(name: str, lines: Mapping[Loc, int], loc: Loc) -> str:

@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from builder.options import OptionError, only_one, path_of, whole_number
+from builder.options import (
+    NotUtf8Error,
+    OptionError,
+    only_one,
+    path_of,
+    require_utf8,
+    whole_number,
+)
+
+ROOT: Final = Path(__file__).parents[2]
 
 
 def test_decimal_digits_are_a_number() -> None:
@@ -33,3 +45,23 @@ def test_an_empty_text_counts_as_given() -> None:
     only_one({"--check": False, "--update": None, "--vendor": ""})
     with pytest.raises(OptionError, match="no --vendor beside --check"):
         only_one({"--check": True, "--update": None, "--vendor": ""})
+
+
+def test_names_of_files_that_are_not_utf_8_are_refused() -> None:
+    require_utf8("utf-8")
+    with pytest.raises(NotUtf8Error, match="PYTHONUTF8=1") as caught:
+        require_utf8("iso8859-1")
+    assert caught.value.exit_code == 2
+
+
+def test_a_command_says_that_names_of_files_are_not_utf_8() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "invoke", "--search-root", str(ROOT), "lock", "--check"],
+        env={"LC_ALL": "C", "PYTHONUTF8": "0", "PATH": "/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "they are not UTF-8 in this process" in done.stderr

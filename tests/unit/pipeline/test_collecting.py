@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from builder.edges.files import write_lock
 from builder.errors import LockError
 from builder.lock_errors import LockNotFoundError
 from builder.oci.model import OCI_LAYER_TAR, OCI_MANIFEST
+from builder.read.errors import ManifestNotFoundError
 from tests.repository import files
 
 if TYPE_CHECKING:
@@ -193,3 +195,16 @@ def known_image(project: Project, digest: Digest) -> Digest:
     folder.mkdir(exist_ok=True)
     (folder / f"{hex_of(digest)}.json").write_text(image.model_dump_json())
     return listing
+
+
+@pytest.mark.parametrize("name", ["", ".", "nothing.toml", "images"])
+def test_only_the_lock_of_a_manifest_that_is_there_counts(
+    project: Project, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.lock()
+    monkeypatch.chdir(project.folder)
+    before = files(project.folder)
+
+    with pytest.raises(ManifestNotFoundError):
+        collect(Path(name))
+    assert files(project.folder) == before
