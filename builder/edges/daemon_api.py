@@ -21,6 +21,7 @@ from builder.edges.daemon_errors import (
     NoEngineError,
 )
 from builder.edges.disk import CHUNK_BYTES
+from builder.edges.registry.docker_config import require_usable_by_docker
 from builder.oci.model import Platform
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ def _client(
     import docker  # noqa: PLC0415 - see the module's docstring
     import requests  # noqa: PLC0415
 
+    require_usable_by_docker()
     try:
         client = docker.APIClient(**settings, version="auto", timeout=CALL_S)
     except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:

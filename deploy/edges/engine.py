@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from builder import labels
 from builder.edges.daemon_api import SNAPSHOTTER
+from builder.edges.registry.docker_config import require_usable_by_docker
 from deploy import node_errors
 from deploy.edges.waiting import until_stopped
 from deploy.state import (
@@ -60,6 +61,7 @@ class Engine:
         self.node = node
         self._socket = socket
         self._why_silent = why_silent
+        require_usable_by_docker()
         with self._call("tell its version"):
             self._api = docker.APIClient(f"unix://{socket}", version="auto", timeout=CALL_S)
 

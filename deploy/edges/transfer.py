@@ -130,7 +130,10 @@ def _copy(data: IO[bytes], pipe: IO[bytes], file: Outgoing) -> Iterator[int]:
     """Copy a file's bytes; after each chunk, how many went. ModelFileChangedError at their end."""
     hasher = Hasher()
     while hasher.size_bytes < file.size_bytes:
-        chunk = data.read(min(CHUNK_BYTES, file.size_bytes - hasher.size_bytes))
+        try:
+            chunk = data.read(min(CHUNK_BYTES, file.size_bytes - hasher.size_bytes))
+        except OSError as error:
+            raise _changed(file, error.strerror or str(error)) from error
         if not chunk:
             break
         hasher.update(chunk)

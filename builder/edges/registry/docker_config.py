@@ -62,6 +62,34 @@ def credentials_for(host: str) -> Credentials | None:
     return config.written(host)
 
 
+def require_usable_by_docker() -> None:
+    """Nothing, if the docker package can begin with config.json; else DockerConfigError.
+
+    It goes on without a file that it cannot read, and ends in a bug on JSON of another shape.
+    """
+    path = _path()
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    parts = {"": document}
+    if isinstance(document, dict):
+        parts |= {key: document.get(key, {}) for key in ("HttpHeaders", "proxies")}
+        parts |= {key: document.get(key) or {} for key in ("auths", "credHelpers")}
+        proxies = parts["proxies"]
+        for address, proxy in proxies.items() if isinstance(proxies, dict) else ():
+            parts[f'proxies["{address}"]'] = proxy
+    for key, part in parts.items():
+        if not isinstance(part, dict):
+            place = f"{path}: {key}" if key else str(path)
+            raise DockerConfigError(place, expected="a JSON object", found=type(part).__name__)
+
+
+def _path() -> Path:
+    folder = os.environ.get("DOCKER_CONFIG")
+    return (Path(folder) if folder else _home() / ".docker") / "config.json"
+
+
 @dataclass(frozen=True, slots=True)
 class _Config:
     path: Path
@@ -69,8 +97,7 @@ class _Config:
 
     @classmethod
     def read(cls) -> _Config:
-        folder = os.environ.get("DOCKER_CONFIG")
-        path = (Path(folder) if folder else _home() / ".docker") / "config.json"
+        path = _path()
         try:
             document = json.loads(path.read_bytes())
         except FileNotFoundError:

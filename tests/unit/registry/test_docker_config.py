@@ -8,10 +8,15 @@ import traceback
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
+import docker
 import pytest
 
 from builder.edges.registry import docker_config
-from builder.edges.registry.docker_config import Credentials, credentials_for
+from builder.edges.registry.docker_config import (
+    Credentials,
+    credentials_for,
+    require_usable_by_docker,
+)
 from builder.edges.registry.errors import CredentialHelperError, DockerConfigError
 
 if TYPE_CHECKING:
@@ -208,3 +213,38 @@ def test_a_folder_in_the_place_of_the_file_is_told(folder: Path) -> None:
     with pytest.raises(DockerConfigError) as caught:
         credentials_for(HOST)
     assert caught.value.found == "Is a directory"
+
+
+UNUSABLE = [
+    ([], "", "list"),
+    (7, "", "int"),
+    ({"HttpHeaders": None}, ": HttpHeaders", "NoneType"),
+    ({"proxies": [1]}, ": proxies", "list"),
+    ({"proxies": {"default": "http://proxy.example"}}, ': proxies["default"]', "str"),
+    ({"auths": [1]}, ": auths", "list"),
+    ({"credHelpers": "pass"}, ": credHelpers", "str"),
+]
+
+
+@pytest.mark.parametrize(("document", "key", "found"), UNUSABLE)
+def test_what_the_docker_package_cannot_use_is_told(
+    folder: Path, document: object, key: str, found: str
+) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(document))
+
+    with pytest.raises(DockerConfigError) as raised:
+        require_usable_by_docker()
+
+    assert (raised.value.place, raised.value.found) == (f"{path}{key}", found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", '{"auths": null, "proxies": {"default": {}}}', '{"auths": {"a": {}}}', "no JSON", ""],
+)
+def test_what_it_goes_on_with_is_none_of_ours(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+
+    require_usable_by_docker()
+    docker.APIClient("unix:///nothing/listens/here", version="1.41").close()
