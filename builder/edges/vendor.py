@@ -95,7 +95,7 @@ class VendorFolder:
         """Nothing, if the folder has just these files of ours; VendoredDifferError."""
         wanted = _with_helpers(files)
         problems = self._problems(wanted)
-        if not problems and self._listed() != wanted:
+        if not problems and not self._lists(wanted):
             problems = [VendorProblem(SUMS, digest_bytes(sums_text(wanted)), "a list of others")]
         if problems:
             raise VendoredDifferError(str(self._root), tuple(problems))
@@ -121,7 +121,14 @@ class VendorFolder:
             if self._digest(path) != digest
         ]
 
+    def _lists(self, wanted: Mapping[str, Digest]) -> bool:
+        """Whether the list is that of these files, to the byte."""
+        return self._digest(SUMS) == digest_bytes(sums_text(wanted))
+
     def _listed(self) -> dict[str, Digest]:
+        """What the list says; nothing, if it is no regular file of the folder."""
+        if self._digest(SUMS) is None:
+            return {}
         try:
             return parse_sums((self._root / SUMS).read_bytes())
         except OSError:
@@ -179,7 +186,7 @@ class VendorFolder:
         if not wanted:
             (self._root / SUMS).unlink(missing_ok=True)
             _prune(self._root)
-        elif self._listed() != wanted:
+        elif not self._lists(wanted):
             self._write(SUMS, [sums_text(wanted)])
 
     def _removed(self, path: str, digest: Digest) -> bool:

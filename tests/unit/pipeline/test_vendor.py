@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -311,3 +312,25 @@ def test_a_stale_lock_is_written_with_its_files_by_a_build(vendored: Project) ->
     pipeline.build(vendored.file, Silent())
 
     vendored.check()
+
+
+def test_the_list_is_read_only_where_it_is_a_file_of_the_folder(vendored: Project) -> None:
+    sums = vendored.folder / "vendor" / "SHA256SUMS"
+    for make in (lambda: os.mkfifo(sums), lambda: sums.symlink_to("/dev/zero")):
+        sums.unlink()
+        make()
+        with pytest.raises(VendoredDifferError):
+            vendored.check()
+        with pytest.raises(NotOurFileError):
+            vendored.lock()
+
+
+def test_a_list_with_more_in_it_is_mended(vendored: Project) -> None:
+    sums = vendored.folder / "vendor" / "SHA256SUMS"
+    before = sums.read_bytes()
+    sums.write_bytes(before + b"junk\n")
+
+    with pytest.raises(VendoredDifferError, match="SHA256SUMS"):
+        vendored.check()
+    vendored.lock()
+    assert sums.read_bytes() == before
