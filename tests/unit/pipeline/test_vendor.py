@@ -314,15 +314,18 @@ def test_a_stale_lock_is_written_with_its_files_by_a_build(vendored: Project) ->
     vendored.check()
 
 
-def test_the_list_is_read_only_where_it_is_a_file_of_the_folder(vendored: Project) -> None:
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_the_list_is_read_only_where_it_is_a_file_of_the_folder(
+    vendored: Project, make: Callable[[Path], None]
+) -> None:
     sums = vendored.folder / "vendor" / "SHA256SUMS"
-    for make in (lambda: os.mkfifo(sums), lambda: sums.symlink_to("/dev/zero")):
-        sums.unlink()
-        make()
-        with pytest.raises(VendoredDifferError):
-            vendored.check()
-        with pytest.raises(NotOurFileError):
-            vendored.lock()
+    sums.unlink()
+    make(sums)
+
+    with pytest.raises(VendoredDifferError):
+        vendored.check()
+    with pytest.raises(NotOurFileError):
+        vendored.lock()
 
 
 def test_a_list_with_more_in_it_is_mended(vendored: Project) -> None:
