@@ -9,10 +9,9 @@ from builder.asked import locked_acceptances
 from builder.assembly import entrypoint_of, locked_layers, workdir_of
 from builder.editing import Editing, mode_text, read_diffs
 from builder.edits import changed, edited, steps_by_target
-from builder.graft.acceptance import unaccepted
+from builder.graft.acceptance import ClosureError, unaccepted
 from builder.graft.closure import ClosureInputs, OurFile, check_closure
 from builder.graft.commands import Launch
-from builder.graft.errors import ClosureError
 from builder.graft.packages import VLLM, PackageRoot, find_package
 from builder.graft.pick import Pick, pick
 from builder.lock import (

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from builder.current import current, wanted_of
 from builder.differences import lock_differences
-from builder.edges.again import require_reproducible
 from builder.edges.files import read_lock, read_manifest, write_lock
 from builder.edges.folder import FolderSources
 from builder.edges.inputs import Inputs
@@ -31,7 +30,6 @@ from builder.pipeline_errors import (
 )
 from builder.remade import keep, relabelled, remade
 from builder.reports import Built, LockReport
-from builder.resolve import resolve
 from builder.schema import FILE_NAME, schema_text
 from builder.vendor import vendored
 
@@ -130,6 +128,8 @@ def build(  # noqa: PLR0913 - the task's options, each by name
     keep(assembled, store)
     if check:
         progress.stage("assemble again in other surroundings")
+        from builder.edges.again import require_reproducible  # noqa: PLC0415 - seldom asked for
+
         require_reproducible(wanted, store, loaded.folder / CHECK)
     built = Built(
         loaded=loaded,
@@ -223,6 +223,9 @@ def resolved(
 
     `before` is a lock whose donors need not be read again, if they are the same.
     """
+    # What grafts and judges takes longer to import than a locked image takes to build.
+    from builder.resolve import resolve  # noqa: PLC0415
+
     store = store_of(loaded)
     store_own_files(loaded, store)
     sources = FolderSources(loaded, store, reach, progress)

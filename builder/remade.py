@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from builder.assembly import as_stored, assemble_locked, inputs_digest
+from builder.lock import OutputLayer, Outputs
 from builder.oci.tar import write_tar
-from builder.resolve import outputs_of
 
 if TYPE_CHECKING:
     from builder.lock import Lock
@@ -28,6 +28,27 @@ def remade(lock: Lock, blobs: Blobs) -> tuple[Lock, AssembledImage]:
 def relabelled(lock: Lock) -> Lock:
     """The lock with the digest of its own inputs."""
     return lock.model_copy(update={"inputs_digest": inputs_digest(lock.image, lock.formats)})
+
+
+def outputs_of(assembled: AssembledImage) -> Outputs:
+    """What a lock says of an assembled image."""
+    image = assembled.image
+    layers = tuple(
+        OutputLayer(
+            digest=own.layer.descriptor.digest,
+            size_bytes=own.layer.descriptor.size_bytes,
+            entries=len(own.entries),
+        )
+        for own in assembled.own
+    )
+    return Outputs(
+        layers=layers,
+        config_digest=image.config.digest,
+        manifest_digest=image.manifest.descriptor.digest,
+        manifest_size_bytes=image.manifest.descriptor.size_bytes,
+        layers_total=len(image.layers),
+        new_bytes=sum(layer.size_bytes for layer in layers),
+    )
 
 
 def keep(assembled: AssembledImage, blobs: Blobs) -> None:

@@ -9,14 +9,15 @@ from builder.asked import locked_model, locked_nodes
 from builder.assembly import assemble_locked, inputs_digest
 from builder.editing import patched_paths, read_diffs
 from builder.errors import BuildError
-from builder.graft.errors import ClosureError
-from builder.graft.packages import VLLM, keep_for
+from builder.graft.acceptance import ClosureError
 from builder.hybrid import Hybrid, ReadImage
-from builder.lock import FORMATS, Lock, OutputLayer, Outputs
+from builder.kept_files import kept_files
+from builder.lock import FORMATS, Lock
 from builder.oci.model import Platform
 from builder.oci.select import select_manifest
 from builder.oci.whiteout import read_tree
 from builder.read.errors import UnpinnedSourceError
+from builder.remade import outputs_of
 from builder.reuse import NotKeptError, is_same_graft, reusable
 from builder.sources import EngineImage
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from builder.asked import Wanted
     from builder.image_section import Source
     from builder.lock import LockedImage
-    from builder.manifest import ClusterManifest
-    from builder.oci.assemble import AssembledImage
     from builder.oci.model import Image, Layer
     from builder.oci.select import Selected
     from builder.progress import Progress
@@ -112,27 +111,6 @@ def _as_kept(
     return (image if is_same_graft(image, kept) else None), None
 
 
-def outputs_of(assembled: AssembledImage) -> Outputs:
-    """What a lock says of an assembled image."""
-    image = assembled.image
-    layers = tuple(
-        OutputLayer(
-            digest=own.layer.descriptor.digest,
-            size_bytes=own.layer.descriptor.size_bytes,
-            entries=len(own.entries),
-        )
-        for own in assembled.own
-    )
-    return Outputs(
-        layers=layers,
-        config_digest=image.config.digest,
-        manifest_digest=image.manifest.descriptor.digest,
-        manifest_size_bytes=image.manifest.descriptor.size_bytes,
-        layers_total=len(image.layers),
-        new_bytes=sum(layer.size_bytes for layer in layers),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Chosen:
     """An image of the manifest, found in its source; `name` is `base` or `donors.NAME`."""
@@ -168,29 +146,6 @@ def _choose(wanted: Wanted, sources: Sources, *, donors: bool = True) -> list[_C
     if unpinned:
         raise UnpinnedSourceError(tuple(unpinned))
     return found
-
-
-def kept_files(
-    manifest: ClusterManifest, patched: frozenset[str] = frozenset()
-) -> Callable[[str], bool]:
-    """Whether grafting, editing and the closure check can need the file at a tree path.
-
-    `patched` is how the paths end of the files that diffs change.
-    """
-    section = manifest.image
-    packages = {VLLM}.union(
-        (graft.package for graft in section.grafts),
-        (register.package for register in section.registers),
-        (patch.package for patch in section.patches if patch.package is not None),
-    )
-    keep = keep_for(packages, (file for graft in section.grafts for file in graft.files))
-    names = {path.rpartition("/")[2] for path in patched}
-    ends = tuple(f"/{path}" for path in patched)
-
-    def kept(path: str) -> bool:
-        return keep(path) or (path.rpartition("/")[2] in names and f"/{path}".endswith(ends))
-
-    return kept if patched else keep
 
 
 def _read(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from builder.edges.kept import KeptSource
 from builder.edges.layout import LayoutSource
+from builder.kept_files import kept_files
 from builder.oci.model import Platform
 from builder.oci.reference import ImageReference
 from builder.progress import Silent
-from builder.resolve import kept_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Which findings a manifest accepts: those of judgement, each by its identity."""
+"""Which findings a manifest accepts, each by its identity; the others are an open closure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
-from builder.errors import Message
+from builder.errors import BuildError, Message
 from builder.graft.findings import LostModule, LostName, NotInstalled, UnknownModelType
 from builder.graft.override_findings import (
     BrokenCall,
@@ -97,6 +97,18 @@ def offered(finding: Finding) -> Message:
         message,
         remedy=f"{message.remedy}\nor accept it as it is, with a reason:\n{lines}",
     )
+
+
+@dataclass(eq=False)
+class ClosureError(BuildError):
+    """The assembled image would fail in a container, or a failure is accepted that is none."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message per finding, in the findings' order."""
+        return tuple(map(offered, self.findings))
 
 
 def _name(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""Failures of grafting: a package or file that is not there, an image that does not close.
+"""Failures of grafting: a package or file that is not there.
 
 Those of editing a table stand beside it, in builder/graft/table_errors.py.
 """
@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import BuildError, Message
-from builder.graft.acceptance import offered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from builder.graft.findings import Finding
 
 
 @dataclass(eq=False)
@@ -132,18 +129,6 @@ class PickError(BuildError):
     def messages(self) -> tuple[Message, ...]:
         """One message per file."""
         return tuple(bad.message for bad in self.bad)
-
-
-@dataclass(eq=False)
-class ClosureError(BuildError):
-    """The assembled image would fail in a container, or a failure is accepted that is none."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """One message per finding, in the findings' order."""
-        return tuple(map(offered, self.findings))
 
 
 def _listed(names: Iterable[str]) -> str:

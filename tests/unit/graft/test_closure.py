@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder.errors import BuildError
+from builder.graft.acceptance import ClosureError
 from builder.graft.closure import ClosureInputs, OurFile, check_closure
 from builder.graft.commands import Launch
-from builder.graft.errors import ClosureError
 from builder.graft.findings import (
     DonorEntry,
     DonorFile,

@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from builder.errors import BuildError, Message
+from builder.graft.acceptance import ClosureError
 from builder.graft.command_findings import (
     MissingCommand,
     MissingInterpreter,
     NotExecutable,
     WrongFormat,
 )
-from builder.graft.errors import ClosureError, DistInfoError, PackageNotFoundError
+from builder.graft.errors import DistInfoError, PackageNotFoundError
 from builder.graft.findings import (
     DonorFile,
     Finding,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder.graft.errors import ClosureError
+from builder.graft.acceptance import ClosureError
 from builder.graft.findings import DonorFile
 from builder.graft.override_findings import (
     BrokenCall,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from builder.graft.errors import ClosureError
+from builder.graft.acceptance import ClosureError
 from builder.lock import LockedAcceptance, named_digests
 from builder.oci.errors import MissingLayoutError
 from builder.pipeline_errors import StaleLockError

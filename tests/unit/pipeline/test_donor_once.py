@@ -8,7 +8,7 @@ import pytest
 
 from builder import pipeline
 from builder.digest import digest_bytes
-from builder.graft.errors import ClosureError
+from builder.graft.acceptance import ClosureError
 from builder.oci.errors import MissingLayoutError
 from builder.progress import Silent
 from builder.read.errors import UnpinnedSourceError

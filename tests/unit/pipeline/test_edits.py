@@ -9,7 +9,7 @@ import pytest
 
 from builder.digest import digest_bytes
 from builder.errors import BuildError
-from builder.graft.errors import ClosureError
+from builder.graft.acceptance import ClosureError
 from builder.graft.patch_errors import (
     DiffOutsideError,
     PatchMismatchError,

@@ -10,7 +10,7 @@ import pytest
 
 from builder.digest import digest_bytes
 from builder.errors import BuildError, ManifestError
-from builder.graft.errors import ClosureError
+from builder.graft.acceptance import ClosureError
 from builder.lock_errors import (
     LockConflictError,
     LockNotFoundError,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from builder.errors import BuildError, LockError
-from builder.graft.errors import ClosureError
+from builder.graft.acceptance import ClosureError
 from builder.graft.plugin_errors import PluginInstalledError, PluginTargetTakenError
 from builder.pipeline_errors import StaleLockError
 from tests.project import BASE, SITE, Project, changed_paths, rewritten

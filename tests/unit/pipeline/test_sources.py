@@ -11,7 +11,8 @@ import pytest
 
 from builder.digest import Digest, digest_bytes
 from builder.errors import SparklockError
-from builder.graft.errors import ClosureError, PackageNotFoundError, PickError
+from builder.graft.acceptance import ClosureError
+from builder.graft.errors import PackageNotFoundError, PickError
 from builder.graft.table_errors import MissingModuleError
 from builder.oci.errors import (
     DigestMismatchError,

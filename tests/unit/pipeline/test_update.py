@@ -11,7 +11,7 @@ from builder import pinning, pipeline, updating
 from builder.digest import digest_bytes
 from builder.edges import files
 from builder.edges.manifest_errors import ManifestChangedError
-from builder.graft.errors import ClosureError
+from builder.graft.acceptance import ClosureError
 from builder.lock_errors import LockNotFoundError, LockNotWritableError
 from builder.options import OptionError, only_one
 from builder.pipeline_errors import OtherInputMovedError, StaleLockError
