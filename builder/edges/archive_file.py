@@ -142,11 +142,13 @@ def plain_file(path: Path, spool: Path, place: str) -> IO[bytes]:
     """
     with ExitStack() as stack:
         with storage_errors(place, READ):
+            if path.exists() and not path.is_file():  # opening a pipe, or reading a device, hangs
+                found = "a folder" if path.is_dir() else "a device, pipe or socket"
+                raise MissingArchiveError(place, found=found)
             try:
                 file = stack.enter_context(path.open("rb"))
-            except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-                found = "a folder" if isinstance(error, IsADirectoryError) else "no such file"
-                raise MissingArchiveError(place, found=found) from error
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise MissingArchiveError(place, found="no such file") from error
             start = os.pread(file.fileno(), MAGIC_BYTES, 0)
         if not compression_of(start):
             stack.pop_all()

@@ -237,10 +237,18 @@ def error_of(tmp_path: Path, data: bytes) -> BuildError:
     return caught.value
 
 
-@pytest.mark.parametrize(("make", "found"), [("mkdir", "a folder"), ("", "no such file")])
-def test_no_file_is_told_with_a_way_to_make_one(tmp_path: Path, make: str, found: str) -> None:
-    if make:
-        (tmp_path / "image.tar").mkdir()
+NO_ARCHIVES: dict[str, Callable[[Path], object]] = {
+    "a folder": lambda path: path.mkdir(),
+    "no such file": lambda _: None,
+    "a device, pipe or socket": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize(("found", "make"), [*NO_ARCHIVES.items(), ([*NO_ARCHIVES][2], os.mkfifo)])
+def test_no_file_is_told_with_a_way_to_make_one(
+    tmp_path: Path, make: Callable[[Path], object], found: str
+) -> None:
+    make(tmp_path / "image.tar")
 
     with pytest.raises(MissingArchiveError) as caught:
         ArchiveSource(tmp_path / "image.tar", spool=tmp_path).roots()
