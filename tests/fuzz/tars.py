@@ -174,7 +174,8 @@ def pythons(data: bytes) -> list[Row] | None:
             for info in archive:
                 if archive.pax_headers or not all(info.pax_headers.values()):
                     return None
-                content = archive.extractfile(info) if info.isreg() else None
+                is_whole = info.isreg() and info.sparse is None  # a map can make gigabytes of zeros
+                content = archive.extractfile(info) if is_whole else None
                 kind = SPARSE if info.sparse is not None else _FLAGS.get(info.type, info.type)
                 rows.append(
                     (

@@ -113,7 +113,7 @@ def made(
                 "TZ": "America/Adak",
                 "LANG": "tr_TR.UTF-8",
                 "PYTHONHASHSEED": "4294967295",
-                "PYTHONUTF8": "0",
+                "PYTHONUTF8": "1",  # without it file names would not be UTF-8, which is refused
                 "PYTHONCOERCECLOCALE": "0",
                 "PYTHONOPTIMIZE": "2",
             },
