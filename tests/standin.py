@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -104,21 +105,23 @@ class NodeProcess:
         return self.process.wait(timeout_s)
 
     def descendants(self) -> dict[str, int]:
-        """Titles and pids of all processes below the first one."""
+        """Titles and pids of all processes below the first one; one may end at any moment."""
         found: dict[str, int] = {}
         todo = [self.process.pid]
         while todo:
             pid = todo.pop()
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            for child in map(int, children):
-                found[title(child)] = child
-                todo.append(child)
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if pid != self.process.pid:
+                    found[title(pid)] = pid
+                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                todo += map(int, children)
         return found
 
     def end(self) -> None:
         """Make sure that nothing is left of it; the children die with their parents."""
         for pid in () if self.process.poll() is not None else self.descendants().values():
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         self.process.kill()
         self.process.wait(END_S)
 
