@@ -66,6 +66,8 @@ def staleness(lock: Lock, loaded: LoadedManifest) -> tuple[Difference, ...]:
 
 def lock_differences(before: Lock, after: Lock) -> tuple[Difference, ...]:
     """Every fact that differs between two locks; none means that their bytes are equal."""
+    if before == after:
+        return ()
     return differences(before.model_dump(mode="json"), after.model_dump(mode="json"))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from builder.digest import digest_bytes
 from builder.graft.patch import parse_diff
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest
     from builder.graft.patch import FilePatch
-    from builder.graft.tables import Entries
+    from builder.graft.tables import Entries, TableEdit
     from builder.lock import LockedImage
     from builder.sources import Blobs
 
@@ -145,7 +147,9 @@ def edit(
 
     `target` is the module's absolute path. Raises what edit_table raises.
     """
-    found = edit_table(before, entries, table=table, place=f"image: {target}")
+    asked = tuple(entries.items()) if isinstance(entries, Mapping) else entries
+    keyed = isinstance(entries, Mapping)
+    found = table_edit(before, asked, table, f"image: {target}", keyed=keyed)
     record = LockedTable(
         target=target,
         table=table,
@@ -158,3 +162,11 @@ def edit(
         ),
     )
     return record, found.after
+
+
+@lru_cache(maxsize=32)
+def table_edit(
+    before: bytes, asked: tuple[Any, ...], table: str, place: str, *, keyed: bool
+) -> TableEdit:
+    """As edit_table; a build asks twice: to compare with the lock, and to write the module."""
+    return edit_table(before, dict(asked) if keyed else asked, table=table, place=place)

@@ -88,8 +88,8 @@ def measure(place: Workplace) -> Iterator[Result]:
 def _flat(place: Workplace, registry: Registry, stack: ExitStack) -> Iterator[Result]:
     """The same with a small and a large base, each of which the node has."""
     large_mb = FLAT_LONG_MB if place.long else LARGE_MB
-    large = stack.enter_context(Ways(place, registry, name="large", base_mb=large_mb))
-    small = stack.enter_context(Ways(place, registry, name="small", base_mb=FLAT_SMALL_MB))
+    large = stack.enter_context(Ways(place, registry, name="flat-large", base_mb=large_mb))
+    small = stack.enter_context(Ways(place, registry, name="flat-small", base_mb=FLAT_SMALL_MB))
     for way in (large, small):
         way.deliver(0)  # so the node has its base
     ours, theirs = alternate((large.deliver, small.deliver), ROUNDS)
