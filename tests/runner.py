@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 
 PACKAGE_OF_TESTS: Mapping[str, str] = {
     **PACKAGE_OF,
+    "buildah": "buildah",
     "docker-registry": "docker-registry",
+    "git": "git",
+    "htpasswd": "apache2-utils",
+    "iptables": "iptables",
     "mmdebstrap": "mmdebstrap",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "openssl": "openssl",
     "skopeo": "skopeo",
     "umoci": "umoci",
 }
-"""What tests call beyond a lab's needs: makers of the Debian 13 tree, a registry, other readers."""
+"""What tests call beyond a lab's needs: makers of the Debian 13 tree, registries, other readers."""
 
 
 def provide_dev_tools(root: Path) -> None:
