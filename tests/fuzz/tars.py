@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tarfile
+from itertools import pairwise
 from typing import Final
 
 from builder.errors import SparklockError
@@ -93,7 +94,7 @@ class _Watched(tarfile.TarInfo):
     """
 
     apart: bool = False
-    last_type: bytes = b""
+    extended: frozenset[int] = frozenset()
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Watched:
@@ -101,9 +102,11 @@ class _Watched(tarfile.TarInfo):
         usual = all(_NUMBER.fullmatch(buf[start:end]) for start, end in fields)
         if not usual or (any(buf[345:500]) and buf[257:263] != b"ustar\0"):
             _Watched.apart = True
-        if buf[156] in _EXTENSIONS and _Watched.last_type == buf[156:157]:
-            _Watched.apart = True  # of two extended headers in a row, the last one counts
-        _Watched.last_type = bytes(buf[156:157])
+        if buf[156] in _EXTENSIONS:  # of two before one member the last counts, but not to all
+            _Watched.apart |= buf[156] in _Watched.extended
+            _Watched.extended |= {buf[156]}
+        else:
+            _Watched.extended = frozenset()
         return super().frombuf(buf, encoding, errors)
 
     @classmethod
@@ -155,13 +158,22 @@ _FLAGS: Final = {
 }
 
 
+def _repeats_an_extension(data: bytes) -> bool:
+    """Whether a member has two extended headers of one type: CPython 3.11.2 takes the first."""
+    blocks = (data[at : at + BLOCK] for at in range(0, len(data), BLOCK))
+    types = [block[156] for block in blocks if block[257:262] == b"ustar"]
+    return any(one == other and one in _EXTENSIONS for one, other in pairwise(types))
+
+
 def pythons(data: bytes) -> list[Row] | None:
     """The members as Python's tarfile gives them; None for an archive that it does not read whole.
 
     Nor where it follows other rules on purpose: global headers, and values of pax records that are
     empty.
     """
-    _Watched.apart, _Watched.last_type = False, b""
+    _Watched.apart, _Watched.extended = False, frozenset()
+    if _repeats_an_extension(data):
+        return None
     rows: list[Row] = []
     try:
         with tarfile.open(
