@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import tasks
+from builder.edges.tasking import reported
 from tasks import ns
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +96,7 @@ def test_a_task_that_is_interrupted_says_so_and_then_nothing_cleans_up(
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pytest.raises(SystemExit) as caught:
-            tasks._reported(body)()
+            reported(body)()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

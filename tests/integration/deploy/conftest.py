@@ -16,7 +16,7 @@ import tomlkit
 from builder import pipeline as builder
 from builder.digest import digest_bytes
 from builder.progress import Silent
-from deploy import pipeline
+from deploy import daily, pipeline
 from deploy.lab.control import LabNode
 from deploy.lab.lifecycle import lab_up
 from deploy.lab.manifest import lab_manifest
@@ -110,7 +110,7 @@ class Cluster:
             "import sys, pathlib\n"
             "from builder.errors import SparklockError\n"
             "from builder.edges.console import progress_for\n"
-            "from deploy import pipeline\n"
+            "from deploy import daily, pipeline\n"
             "try:\n"
             "    file = pathlib.Path(sys.argv[1])\n"
             "    print(pipeline.deploy(file, progress_for(quiet=False)).text())\n"
@@ -196,4 +196,4 @@ def _cluster(lab: LabState, root: Path, folder: Path, test: str) -> Iterator[Clu
         yield Cluster(file, lab, root)
     finally:
         lab_up(lab.spec, Silent())
-        pipeline.stop(file)
+        daily.stop(file)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy import pipeline
+from deploy import daily, pipeline
 from deploy.errors import PreflightError, SilentPairError
 from tests.integration.deploy.conftest import NODES
 
@@ -34,7 +34,7 @@ def test_a_first_deploy_serves_and_a_second_changes_nothing(cluster: Cluster) ->
     assert not second.changed
     assert "up to date" in second.text()
     assert cluster.containers() == before
-    assert pipeline.status(cluster.file).up_to_date
+    assert daily.status(cluster.file).up_to_date
 
 
 def test_a_plan_changes_nothing_and_says_what_deploy_then_does(cluster: Cluster) -> None:
@@ -121,15 +121,15 @@ def test_an_image_that_lost_its_tag_is_tagged_again_and_nothing_restarts(served:
 
 
 def test_stop_removes_the_containers_and_keeps_image_and_model(served: Cluster) -> None:
-    removed = pipeline.stop(served.file).removed
+    removed = daily.stop(served.file).removed
     assert [node for node, _ in removed] == list(NODES)
     assert served.containers() == {name: [] for name in NODES}
-    assert "nothing was deployed" in pipeline.stop(served.file).text()
+    assert "nothing was deployed" in daily.stop(served.file).text()
     assert dict(served.deploy().sent_bytes) == dict.fromkeys(NODES, 0)
 
 
 def test_logs_come_from_every_rank_head_first(served: Cluster) -> None:
-    logs = pipeline.logs(served.file, tail=5).logs
+    logs = daily.logs(served.file, tail=5).logs
     assert [(log.node, log.rank) for log in logs] == [("spark-a", 0), ("spark-b", 1)]
     assert all(len(log.text.splitlines()) <= 5 for log in logs)
 

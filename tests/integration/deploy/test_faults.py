@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy import errors, node_errors, pipeline
+from deploy import daily, errors, node_errors, pipeline
 from tests.integration.deploy.conftest import NODES, until, wait_for_line
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_after_a_killed_deploy_the_next_one_brings_the_wanted_pair(
         wait_for_line(process, moment)
         process.kill()
     served.deploy()
-    assert pipeline.status(served.file).up_to_date
+    assert daily.status(served.file).up_to_date
     assert all(len(items) == 1 for items in served.containers().values())
     assert served.answers()
 
@@ -145,7 +145,7 @@ def test_a_second_deploy_at_the_same_time_is_refused(served: Cluster) -> None:
         with pytest.raises(node_errors.DeployBusyError):
             served.deploy()
         with pytest.raises(node_errors.DeployBusyError):
-            pipeline.stop(served.file)
+            daily.stop(served.file)
         assert not pipeline.plan(served.file).up_to_date
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
@@ -207,25 +207,25 @@ def test_with_a_dead_node_status_tells_of_the_other_and_stop_stops_it(
 ) -> None:
     (living,) = set(NODES) - {dead}
     served.node(dead).stop_sshd()
-    status = pipeline.status(served.file)
+    status = daily.status(served.file)
     assert [node.node for node in status.nodes] == [living]
     assert [item.running for item in status.nodes[0].containers] == [True]
     assert not status.up_to_date
     assert "unknown" in status.text()
     assert isinstance(status.failure, node_errors.NodeRefusedError)
     assert status.failure.node == dead
-    stopped = pipeline.stop(served.file)
+    stopped = daily.stop(served.file)
     assert [node for node, _ in stopped.removed] == [living]
     assert stopped.failure is not None
     assert stopped.failure.exit_code == 5
     served.node(dead).start_sshd()
-    assert [node for node, _ in pipeline.stop(served.file).removed] == [dead]
+    assert [node for node, _ in daily.stop(served.file).removed] == [dead]
 
 
 def test_with_no_node_in_reach_status_is_an_error(served: Cluster) -> None:
     for name in NODES:
         served.node(name).stop_sshd()
-    for ask in (pipeline.status, pipeline.stop):
+    for ask in (daily.status, daily.stop):
         with pytest.raises(errors.NodesFailedError):
             ask(served.file)
 

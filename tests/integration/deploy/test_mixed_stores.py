@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder.current import check_lock
-from deploy import pipeline
+from deploy import daily
 from deploy.state import ImageStore
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def test_one_image_is_known_on_both_kinds_of_store(mixed_cluster: Cluster) -> No
     first = mixed_cluster.deploy()
     assert first.generation == 1
     assert mixed_cluster.answers()
-    status = pipeline.status(mixed_cluster.file)
+    status = daily.status(mixed_cluster.file)
     assert [node.engine.store for node in status.nodes] == [
         ImageStore.GRAPH_DRIVER,
         ImageStore.CONTAINERD,

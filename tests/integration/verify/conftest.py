@@ -10,6 +10,7 @@ import pytest
 
 from builder import pipeline as builder
 from builder.progress import Silent
+from deploy import daily
 from deploy import pipeline as deployer
 from deploy.lab.control import LabNode
 from deploy.lab.lifecycle import lab_up
@@ -104,4 +105,4 @@ def pair(_locked: Pair) -> Pair:
 def disposable_pair(pair: Pair) -> Iterator[Pair]:
     """The pair, for tests that change what is inside its containers, which deploy cannot see."""
     yield pair
-    deployer.stop(pair.manifest_path)
+    daily.stop(pair.manifest_path)

@@ -8,6 +8,7 @@ import pytest
 
 from builder.progress import Silent
 from builder.read.errors import SshConfigMissingError
+from deploy import daily
 from deploy import pipeline as deployer
 from verify.run import run_checks
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 NEED_NODES: dict[str, Callable[[Path], object]] = {
     "plan": deployer.plan,
     "deploy": lambda file: deployer.deploy(file, Silent()),
-    "status": deployer.status,
-    "stop": deployer.stop,
-    "logs": lambda file: deployer.logs(file, tail=1),
+    "status": daily.status,
+    "stop": daily.stop,
+    "logs": lambda file: daily.logs(file, tail=1),
     "verify": lambda file: run_checks(file, progress=Silent()),
 }
 

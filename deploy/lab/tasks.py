@@ -1,0 +1,52 @@
+"""The tasks of the lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke import Context, task
+
+from builder.edges.tasking import help_for, progress_of, reported, say, say_text
+
+if TYPE_CHECKING:
+    from deploy.lab.spec import LabSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def lab_spec() -> LabSpec:
+    """The lab of this repository: the one that the embedded default names."""
+    from deploy.lab.spec import LabSpec
+
+    return LabSpec(root=ROOT)
+
+
+@task(name="up", help=help_for("json", "quiet", install="install missing Debian packages first"))
+@reported
+def lab_up(_ctx: Context, json: bool = False, quiet: bool = False, install: bool = False) -> None:
+    """Start two nodes on this machine, each with its own engine, sshd and RoCE devices."""
+    from deploy.lab.lifecycle import lab_up as up
+    from deploy.lab.requirements import provide
+
+    progress = progress_of(json=json, quiet=quiet)
+    provide(install=install, announce=progress.note)
+    say(up(lab_spec(), progress), as_json=json)
+
+
+@task(name="down")
+@reported
+def lab_down(_ctx: Context) -> None:
+    """End the lab's nodes and remove every trace of them."""
+    from deploy.lab.lifecycle import lab_down as down
+
+    say_text(down(lab_spec()).text())
+
+
+@task(name="status", help=help_for("json"))
+@reported
+def lab_status(_ctx: Context, json: bool = False) -> None:
+    """Show which of the lab's nodes are up."""
+    from deploy.lab.lifecycle import lab_status as status_of
+
+    say(status_of(lab_spec()), as_json=json)

@@ -1,0 +1,86 @@
+"""The nodes in reach, guarded and observed: what every verb that needs them begins with."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from builder.current import check_lock
+from builder.edges.files import read_manifest, ssh_config_of
+from builder.lockfile import lock_digest
+from deploy.edges.node import RemoteNode
+from deploy.edges.supply import known_blobs
+from deploy.together import each, failure_of, together
+from deploy.wanted import wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import TypeAlias
+
+    from builder.digest import Digest
+    from builder.errors import SparklockError
+    from builder.manifest import Node
+    from builder.read.loaded import LoadedManifest
+    from deploy.state import NodeState
+    from deploy.wanted import Wanted
+
+    Nodes: TypeAlias = Mapping[str, RemoteNode]
+
+
+def wanted_by(file: Path) -> tuple[LoadedManifest, Wanted]:
+    """The manifest and what its lock, which has to be current, wants of the nodes."""
+    loaded = read_manifest(file)
+    lock = check_lock(file).lock
+    return loaded, wanted(loaded.manifest, lock, lock_digest(lock))
+
+
+@contextmanager
+def connected(loaded: LoadedManifest) -> Iterator[Nodes]:
+    """Every node in reach, in the manifest's order; or none, when one cannot be reached."""
+    with reached(loaded) as (nodes, unreached):
+        failure = failure_of(unreached)
+        if failure is not None:
+            raise failure
+        yield nodes
+
+
+@contextmanager
+def reached(loaded: LoadedManifest) -> Iterator[tuple[Nodes, Sequence[SparklockError]]]:
+    """The nodes in reach, in the manifest's order, and why others are not; raises if none is."""
+    manifest = loaded.manifest
+    config = ssh_config_of(loaded)
+    known = partial(_blobs_built, loaded)
+    opened: dict[str, RemoteNode] = {}
+
+    def reach(node: Node) -> None:
+        opened[node.name] = RemoteNode(manifest, node, config, known)
+
+    try:
+        _, unreached = each({node.name: partial(reach, node) for node in manifest.nodes})
+        names = (node.name for node in manifest.nodes)
+        yield {name: opened[name] for name in names if name in opened}, unreached
+    finally:
+        together({name: node.close for name, node in opened.items()})
+
+
+@contextmanager
+def guarded(nodes: Nodes) -> Iterator[None]:
+    """No other deploy on any node, as long as this one lasts or lives."""
+    with ExitStack() as stack:
+        for node in nodes.values():
+            stack.enter_context(node.guard())
+        yield
+
+
+def observed(wanted: Wanted, nodes: Nodes) -> dict[str, NodeState]:
+    """Every node as it is now, all asked at once."""
+    return together({name: partial(node.observe, wanted) for name, node in nodes.items()})
+
+
+def _blobs_built(loaded: LoadedManifest, engine_id: str) -> frozenset[Digest]:
+    """The layers' blobs of a manifest that was built beside this one, now or earlier."""
+    from builder.pipeline import store_of  # noqa: PLC0415 - only to a node that lacks the image
+
+    return known_blobs(store_of(loaded), engine_id)

@@ -1,0 +1,56 @@
+"""The tasks that bring an image to the nodes, and those of daily life with what runs there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from invoke import Context, task
+
+from builder.edges.tasking import FILE, help_for, progress_of, reported, say, say_all
+
+
+@task(help=help_for("file", "json"))
+@reported
+def plan(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+    """Show what deploy would do on each node, and why; change nothing."""
+    from deploy import pipeline
+
+    say(pipeline.plan(Path(file)), as_json=json)
+
+
+@task(help=help_for("file", "json", "quiet"))
+@reported
+def deploy(_ctx: Context, file: str = FILE, json: bool = False, quiet: bool = False) -> None:
+    """Bring the locked image to every node and serve; or leave everything as it was."""
+    from deploy import pipeline
+
+    say(pipeline.deploy(Path(file), progress_of(json=json, quiet=quiet)), as_json=json)
+
+
+@task(help=help_for("file", "json"))
+@reported
+def status(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+    """Show what runs on each node, and whether it is what the lock says."""
+    from deploy import daily
+
+    say_all(daily.status(Path(file)), as_json=json)
+
+
+@task(help=help_for("file", "json", tail="how many lines of each rank (default: 100)"))
+@reported
+def logs(_ctx: Context, file: str = FILE, tail: str = "100", json: bool = False) -> None:
+    """Show the end of every rank's log."""
+    from builder.options import whole_number
+    from deploy import daily
+
+    lines = whole_number(tail, option="--tail", least=1)
+    say(daily.logs(Path(file), tail=lines), as_json=json)
+
+
+@task(help=help_for("file", "json"))
+@reported
+def stop(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+    """Stop and remove the pair's containers; images and model files stay."""
+    from deploy import daily
+
+    say_all(daily.stop(Path(file)), as_json=json)
