@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager
+import signal
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deploy.lab import access, fabric, nodes
+from deploy.lab import access, disks, fabric, links, nodes
 from deploy.lab.errors import NodeOffError
-from deploy.lab.node_init import SSHD_FILE
+from deploy.lab.node_init import RECORD_FILE, SSHD_FILE
+from deploy.lab.processes import programs_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,6 +66,78 @@ class LabNode:
         """Nothing; dockerd answers."""
         nodes.request(self.node, "start", "engine")
         nodes.await_service(self.node, "engine")
+
+    def restart_engine(self, *, crash: bool = False) -> None:
+        """Nothing; dockerd has ended, as in `stop_engine`, and answers again."""
+        self.stop_engine(crash=crash)
+        self.start_engine()
+
+    def remove_container(self, name: str) -> None:
+        """Nothing; a container is gone, running or not, as if somebody had removed it by hand."""
+        self.run(["docker", "rm", "--force", name])
+
+    @contextmanager
+    def small_disk(self, folder: str, size_mib: int) -> Iterator[None]:
+        """Nothing; inside the block the folder is an empty disk of this size.
+
+        For `disks.ENGINE_DATA` the engine is restarted before and after, so that it has neither
+        images nor containers on it, and those it had before come back stopped.
+        """
+        engine = folder == disks.ENGINE_DATA
+        with ExitStack() as stack:
+            if engine:
+                self.stop_engine()
+                stack.callback(self.start_engine)
+            stack.enter_context(disks.small_disk(self.node, folder, size_mib))
+            if engine:
+                stack.callback(self.stop_engine)
+                self.start_engine()
+            yield
+
+    @contextmanager
+    def filled(self, folder: str, left_bytes: int = 0) -> Iterator[None]:
+        """Nothing; inside the block the folder's small disk has at most this many bytes free."""
+        with disks.filled(self.node, folder, left_bytes):
+            yield
+
+    @contextmanager
+    def cut_from(self, *others: str) -> Iterator[None]:
+        """Nothing; inside the block these nodes lose what they send each other, in silence.
+
+        The machine reaches all of them.
+        """
+        with links.cut_between(self.spec, self.node, *map(self.spec.node, others)):
+            yield
+
+    @contextmanager
+    def cut_off(self) -> Iterator[None]:
+        """Nothing; inside the block no frame reaches the node or leaves it; nobody is told."""
+        with links.cut_off(self.spec, self.node):
+            yield
+
+    @contextmanager
+    def slow_link(self, delay_s: float = 0.0, loss: float = 0.0) -> Iterator[None]:
+        """Nothing; inside the block frames to and from the node take longer, or are lost.
+
+        `delay_s` is for each direction, `loss` the share of frames, 0 to 1.
+        """
+        with links.relayed(self.spec, self.node, delay_s=delay_s, loss=loss):
+            yield
+
+    @contextmanager
+    def stalled_sshd(self) -> Iterator[None]:
+        """Nothing; inside the block sshd and its sessions stand still: TCP connects, no more."""
+        record = nodes.running(self.node.folder / RECORD_FILE)
+        if record is None:
+            raise NodeOffError(self.name)
+        stopped = programs_inside(record, "sshd")
+        for process in stopped:
+            process.send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in stopped:
+                process.send(signal.SIGCONT)
 
     def stop_sshd(self) -> None:
         """Nothing; sshd has ended and so has every session."""

@@ -8,12 +8,18 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from deploy.lab import access, cgroups, fabric, network, nodes
-from deploy.lab.errors import LabElsewhereError, LeftoverError, NodeStartError, NotRootError
+from deploy.lab import access, cgroups, disks, fabric, links, network, nodes
+from deploy.lab.errors import (
+    LabElsewhereError,
+    LabSpecError,
+    LeftoverError,
+    NodeStartError,
+    NotRootError,
+)
 from deploy.lab.processes import running_module
 from deploy.lab.runtime import may_raise_limits
 
@@ -99,6 +105,15 @@ def lab_up(spec: LabSpec, progress: Progress) -> LabState:
     return LabState(spec, states)
 
 
+def running_spec(spec: LabSpec) -> LabSpec:
+    """The description with as many nodes as the lab that runs in its place; unchanged if none."""
+    try:
+        nodes_there = json.loads((spec.path / SPEC_FILE).read_text())["nodes"]
+        return replace(spec, node_count=len(nodes_there))
+    except (OSError, ValueError, LookupError, TypeError, LabSpecError):
+        return spec
+
+
 def lab_status(spec: LabSpec) -> LabState:
     """The lab as it is now; nothing is changed."""
     with ThreadPoolExecutor(spec.node_count) as pool:
@@ -147,7 +162,10 @@ def _name_of_lab(hub: ProcessRecord, record: Path) -> str | None:
 
 
 def _ensure(spec: LabSpec, node: NodeSpec, hub: ProcessRecord, progress: Progress) -> NodeState:
+    links.mend(spec, node)
     state = nodes.observe(spec, node)
+    if state.healthy and disks.small_disks(node):  # whoever gave it them was killed
+        state = replace(state, problem="folders of it have small disks")
     if state.healthy:
         fabric.write_devices(node.folder / "infiniband", node.halves)
         return state
@@ -168,7 +186,7 @@ def _ensure(spec: LabSpec, node: NodeSpec, hub: ProcessRecord, progress: Progres
 def _end_processes(spec: LabSpec) -> int:
     """How many processes, nodes and hub, had to be ended."""
     ended = 0
-    for module in ("deploy.lab.node_init", HUB):
+    for module in ("deploy.lab.node_init", links.RELAY, HUB):
         for record in running_module(module, spec.path):
             if not record.kill(nodes.END_TIMEOUT_S):
                 raise LeftoverError([f"process {record.pid}"], place=f"lab {spec.name}")

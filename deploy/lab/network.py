@@ -104,13 +104,13 @@ def remove_links(names: Collection[str], namespace_of: int | None = None) -> Non
         if time.monotonic() > deadline:
             raise LeftoverError(left, place="lab network")
         text = "".join(f"link del {link}\n" for link in left)
-        argv = [*_inside(namespace_of), "ip", "-force", "-batch", "-"]
+        argv = [*inside(namespace_of), "ip", "-force", "-batch", "-"]
         subprocess.run(argv, input=text.encode(), capture_output=True, check=False)
 
 
 def link_names(namespace_of: int | None = None) -> frozenset[str]:
     """Names of all links in a process's network namespace, or in the caller's."""
-    output = _run([*_inside(namespace_of), "ip", "-oneline", "link"], "")
+    output = _run([*inside(namespace_of), "ip", "-oneline", "link"], "")
     names = (line.split(": ")[1] for line in output.splitlines())
     return frozenset(name.partition("@")[0] for name in names)
 
@@ -119,10 +119,11 @@ def run_ip(lines: Sequence[str], namespace_of: int | None = None) -> None:
     """Nothing; the commands were done in one go. LabCommandError names the first that failed."""
     if lines:
         text = "".join(f"{line}\n" for line in lines)
-        _run([*_inside(namespace_of), "ip", "-batch", "-"], text)
+        _run([*inside(namespace_of), "ip", "-batch", "-"], text)
 
 
-def _inside(pid: int | None) -> tuple[str, ...]:
+def inside(pid: int | None) -> tuple[str, ...]:
+    """The start of a command that runs in a process's network namespace, or in the caller's."""
     return () if pid is None else ("nsenter", f"--net={Path('/proc', str(pid), 'ns/net')}", "--")
 
 

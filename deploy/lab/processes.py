@@ -58,6 +58,12 @@ class ProcessRecord:
         same = start_ticks == self.start_ticks and _boot_id() == self.boot_id
         return same and state not in _ENDED_STATES
 
+    def send(self, number: signal.Signals) -> None:
+        """Nothing; the process has the signal, if it still runs."""
+        with _pidfd(self.pid) as fd:
+            if fd is not None and self.alive:
+                signal.pidfd_send_signal(fd, number)
+
     def kill(self, timeout_s: float) -> bool:
         """Whether it has ended, by SIGKILL, within the time; True at once if it had before."""
         with _pidfd(self.pid) as fd:
@@ -85,6 +91,20 @@ def running_module(module: str, below: Path) -> dict[ProcessRecord, Path]:
         if arguments[-3:-1] == [b"-m", module.encode()] and path.is_relative_to(below):
             found[record] = path
     return dict(sorted(found.items(), key=lambda item: item[0].pid))
+
+
+def programs_inside(first: ProcessRecord, program: str) -> tuple[ProcessRecord, ...]:
+    """The processes whose program has this name, in the PID namespace of a node's first process."""
+    namespace = Path(f"/proc/{first.pid}/ns/pid").readlink()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            named = (folder / "comm").read_text().strip().startswith(program)
+            if named and (folder / "ns/pid").readlink() == namespace:
+                found.append(ProcessRecord.of(int(folder.name)))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+    return tuple(sorted(found, key=lambda record: record.pid))
 
 
 def own_record() -> ProcessRecord:

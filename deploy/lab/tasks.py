@@ -22,16 +22,33 @@ def lab_spec() -> LabSpec:
     return LabSpec(root=ROOT)
 
 
-@task(name="up", help=help_for("json", "quiet", install="install missing Debian packages first"))
+@task(
+    name="up",
+    help=help_for(
+        "json",
+        "quiet",
+        install="install missing Debian packages first",
+        nodes="how many (default: as many as are up, else 2)",
+    ),
+)
 @reported
-def lab_up(_ctx: Context, json: bool = False, quiet: bool = False, install: bool = False) -> None:
-    """Start two nodes on this machine, each with its own engine, sshd and RoCE devices."""
+def lab_up(
+    _ctx: Context, nodes: str = "", json: bool = False, quiet: bool = False, install: bool = False
+) -> None:
+    """Start nodes on this machine, two unless told otherwise, each with engine, sshd and RoCE."""
+    from dataclasses import replace
+
+    from builder.options import whole_number
     from deploy.lab.lifecycle import lab_up as up
+    from deploy.lab.lifecycle import running_spec
     from deploy.lab.requirements import provide
 
+    spec = running_spec(lab_spec())
+    if nodes:
+        spec = replace(spec, node_count=whole_number(nodes, option="--nodes", least=1))
     progress = progress_of(json=json, quiet=quiet)
     provide(install=install, announce=progress.note)
-    say(up(lab_spec(), progress), as_json=json)
+    say(up(spec, progress), as_json=json)
 
 
 @task(name="down")
@@ -48,5 +65,6 @@ def lab_down(_ctx: Context) -> None:
 def lab_status(_ctx: Context, json: bool = False) -> None:
     """Show which of the lab's nodes are up."""
     from deploy.lab.lifecycle import lab_status as status_of
+    from deploy.lab.lifecycle import running_spec
 
-    say(status_of(lab_spec()), as_json=json)
+    say(status_of(running_spec(lab_spec())), as_json=json)
