@@ -35,13 +35,16 @@ def status(file: Path) -> StatusReport:
     )
 
 
-def stop(file: Path) -> StopReport:
+def stop(file: Path, *, break_guard: bool = False) -> StopReport:
     """Stop and remove every container of this cluster; images and model stay.
 
     A node that cannot be reached keeps its own, and is told in the report.
     """
     loaded = read_manifest(file)
-    with reached(loaded) as (nodes, unreached), guarded(nodes):
+    with (
+        reached(loaded) as (nodes, unreached),
+        guarded(nodes, "stop", by_force=break_guard),
+    ):
         tasks = {name: partial(_remove_all, node) for name, node in nodes.items()}
         removed, unstopped = each(tasks)
     pairs = ((node, container) for node, names in removed.items() for container in names)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from builder.digest import Digest
+    from deploy.guard import Holder
 
 
 class OneNodeError(NodeError):
@@ -314,7 +315,36 @@ class ModelFileChangedError(LockError):
 
 
 class DeployBusyError(OneNodeError):
-    """Another deploy or stop of this cluster is at work; `found` is the guard's file."""
+    """Another deploy, or another verb that changes nodes, is at work; `holder` None if unseen."""
 
-    what = "another deploy of this cluster is at work on the node"
-    remedy = "wait until it has ended, then run the task again"
+    def __init__(self, node: str, holder: Holder | None, *, cluster: str) -> None:
+        super().__init__(node)
+        self.holder = holder
+        if holder is None:
+            self.what = "another deploy is at work on the node"
+            self.found = "its process is one that the ssh user may not see"
+            self.remedy = "wait until it has ended, then run the task again"
+            return
+        self.what = f"another {holder.verb} is at work on the node"
+        self.found = holder.text()
+        self.remedy = "wait until it has ended, then run the task again"
+        if holder.cluster == cluster:
+            self.remedy += "; or, if nobody is at work there any more, end its hold: --break-guard"
+
+
+class GuardLostError(OneNodeError):
+    """Our guard of a node is gone; `broken` if somebody ended it on purpose."""
+
+    what = "this process lost its guard of the node, and does nothing more there"
+    remedy = "see what runs with inv status; when nobody else is at work: inv deploy"
+
+    def __init__(self, node: str, *, found: str, broken: bool = False) -> None:
+        super().__init__(node, found=found)
+        self.broken = broken
+
+
+class GuardUnbreakableError(OneNodeError):
+    """The process that holds the guard is another user's, and sudo asks for a password."""
+
+    what = "the guard could not be broken"
+    remedy = "let its owner or root end it there: see `ps -ef` for sparklock-guard, then kill"

@@ -42,7 +42,7 @@ def plan(file: Path) -> PlanReport:
         return PlanReport(wanted.manifest.name, _planned(wanted, observed(wanted, nodes)))
 
 
-def deploy(file: Path, progress: Progress) -> DeployReport:
+def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> DeployReport:
     """Bring the locked image and model to every node, switch to it, and see it answer.
 
     `file` is the manifest; lockfile.json and .sparklock/ lie beside it. On any failure, and when
@@ -51,7 +51,11 @@ def deploy(file: Path, progress: Progress) -> DeployReport:
     pair runs as locked and does not answer.
     """
     loaded, wanted = wanted_by(file)
-    with Interrupts() as interrupts, connected(loaded) as nodes, guarded(nodes):
+    with (
+        Interrupts() as interrupts,
+        connected(loaded) as nodes,
+        guarded(nodes, "deploy", by_force=break_guard),
+    ):
         progress.stage("look at the nodes")
         todo = _planned(wanted, observed(wanted, nodes))
         together({name: partial(node.remember_model, progress) for name, node in nodes.items()})

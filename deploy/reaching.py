@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from builder.current import check_lock
 from builder.edges.files import read_manifest, ssh_config_of
 from builder.lockfile import lock_digest
+from deploy.edges.guard import Guards
 from deploy.edges.node import RemoteNode
 from deploy.edges.supply import known_blobs
 from deploy.together import each, failure_of, together
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from builder.errors import SparklockError
     from builder.manifest import Node
     from builder.read.loaded import LoadedManifest
+    from deploy.guard import Verb
     from deploy.state import NodeState
     from deploy.wanted import Wanted
 
@@ -66,12 +68,24 @@ def reached(loaded: LoadedManifest) -> Iterator[tuple[Nodes, Sequence[SparklockE
 
 
 @contextmanager
-def guarded(nodes: Nodes) -> Iterator[None]:
-    """No other deploy on any node, as long as this one lasts or lives."""
-    with ExitStack() as stack:
-        for node in nodes.values():
-            stack.enter_context(node.guard())
+def guarded(nodes: Nodes, verb: Verb, *, by_force: bool = False) -> Iterator[None]:
+    """Nobody else changes any of the nodes, as long as this lasts and its process lives.
+
+    DeployBusyError tells who is at work; `by_force` ends their hold. The first node's guard comes
+    before the others', so that of two who begin at once one gets them all.
+    """
+    guards = Guards()
+    try:
+        tasks = {
+            name: partial(node.take_guard, guards, verb, by_force=by_force)
+            for name, node in nodes.items()
+        }
+        first = next(iter(tasks))
+        tasks.pop(first)()
+        together(tasks)
         yield
+    finally:
+        guards.close()
 
 
 def observed(wanted: Wanted, nodes: Nodes) -> dict[str, NodeState]:

@@ -18,13 +18,20 @@ def plan(_ctx: Context, file: str = FILE, json: bool = False) -> None:
     say(pipeline.plan(Path(file)), as_json=json)
 
 
-@task(help=help_for("file", "json", "quiet"))
+@task(help=help_for("file", "json", "quiet", "break-guard"))
 @reported
-def deploy(_ctx: Context, file: str = FILE, json: bool = False, quiet: bool = False) -> None:
+def deploy(
+    _ctx: Context,
+    file: str = FILE,
+    json: bool = False,
+    quiet: bool = False,
+    break_guard: bool = False,
+) -> None:
     """Bring the locked image to every node and serve; or leave everything as it was."""
     from deploy import pipeline
 
-    say(pipeline.deploy(Path(file), progress_of(json=json, quiet=quiet)), as_json=json)
+    progress = progress_of(json=json, quiet=quiet)
+    say(pipeline.deploy(Path(file), progress, break_guard=break_guard), as_json=json)
 
 
 @task(help=help_for("file", "json"))
@@ -47,10 +54,10 @@ def logs(_ctx: Context, file: str = FILE, tail: str = "100", json: bool = False)
     say(daily.logs(Path(file), tail=lines), as_json=json)
 
 
-@task(help=help_for("file", "json"))
+@task(help=help_for("file", "json", "break-guard"))
 @reported
-def stop(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+def stop(_ctx: Context, file: str = FILE, json: bool = False, break_guard: bool = False) -> None:
     """Stop and remove the pair's containers; images and model files stay."""
     from deploy import daily
 
-    say_all(daily.stop(Path(file)), as_json=json)
+    say_all(daily.stop(Path(file), break_guard=break_guard), as_json=json)

@@ -22,6 +22,7 @@ HELP: Final = {
     "file": "the manifest; its lock lies beside it (default: cluster.toml)",
     "json": "print JSON for scripts",
     "quiet": "tell nothing of the work, only its result",
+    "break-guard": "end the hold of whoever is at work on these nodes for this cluster",
     "no-install": "never install Debian packages; name them instead",
 }
 

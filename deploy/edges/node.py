@@ -10,6 +10,7 @@ from builder.progress import Progress, Silent
 from deploy import actions, node_errors
 from deploy.edges.delivery import ImageDelivery
 from deploy.edges.engine import Engine
+from deploy.edges.guard import take, this_process
 from deploy.edges.http import complete
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe
@@ -20,7 +21,6 @@ from deploy.state import TRIAL, Outcome
 
 if TYPE_CHECKING:
     import threading
-    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from builder.manifest import ClusterManifest, Node
     from deploy.delivery import Delivered
     from deploy.edges.delivery import ImageSupply
+    from deploy.edges.guard import Guards
     from deploy.edges.supply import KnownBlobs
+    from deploy.guard import Verb
     from deploy.state import Completion, ContainerFacts, EngineFacts, NodeState, RankState
     from deploy.wanted import Wanted
 
@@ -37,9 +39,6 @@ GRACE_S: Final = 20
 
 LOG_LINES: Final = 20
 """How much of a rank's log a failure shows."""
-
-GUARDED: Final = "/run"
-"""The folder whose lock says that a deploy is at work: every node has it, and it needs no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,7 @@ class RemoteNode:
         self.delivered: Delivered | None = None
         self.detours: list[str] = []
         self._progress: Progress = Silent()
+        self._guards: Guards | None = None
         self._manifest = manifest
         self._node = node
         destination = Destination(node.name, node.ssh, ssh_config, manifest.ssh.connect_timeout_s)
@@ -103,9 +103,14 @@ class RemoteNode:
         self._connection.close()
         self._engine.close()
 
-    def guard(self) -> AbstractContextManager[None]:
-        """Keep other deploys off this node; DeployBusyError if one is at work."""
-        return self._connection.guard(GUARDED)
+    def take_guard(self, guards: Guards, verb: Verb, *, by_force: bool) -> None:
+        """Keep others off this node; DeployBusyError if one is at work, whom `by_force` ends.
+
+        From now on nothing is changed here without the guards.
+        """
+        holder = this_process(self._manifest.name, verb)
+        guards.add(take(self._connection, holder, by_force=by_force))
+        self._guards = guards
 
     def observe(self, wanted: Wanted) -> NodeState:
         """Everything planning needs to know of this node."""
@@ -136,6 +141,8 @@ class RemoteNode:
         self, action: actions.AnyAction, progress: Progress, stopped: threading.Event
     ) -> int:
         """Do one action and return the bytes that travelled for it."""
+        if self._guards is not None:
+            self._guards.require_all()
         self._progress = progress
         match action:
             case actions.SendModel():
@@ -181,7 +188,7 @@ class RemoteNode:
             case actions.CreateContainer():
                 self._engine.create(action.name, action.spec, dict(action.labels))
             case actions.StopContainer():
-                self.stop(action.name)
+                self._engine.stop(action.name, grace_s=GRACE_S)
             case actions.StartContainer():
                 self._engine.start(action.name)
             case actions.AcceptContainer():
@@ -193,19 +200,27 @@ class RemoteNode:
 
     def restore_model(self, action: actions.PlaceModel) -> None:
         """Undo the placing of model files, however far it came."""
+        self._require_guard()
         self._folder.restore(action.files)
 
     def start(self, name: str) -> None:
         """Start a container; nothing if it runs."""
+        self._require_guard()
         self._engine.start(name)
 
     def stop(self, name: str) -> None:
         """Stop a container in order; nothing if it does not run."""
+        self._require_guard()
         self._engine.stop(name, grace_s=GRACE_S)
 
     def remove(self, name: str) -> None:
         """Remove a container, running or not; nothing if it is gone."""
+        self._require_guard()
         self._engine.remove(name)
+
+    def _require_guard(self) -> None:
+        if self._guards is not None:
+            self._guards.require(self._node.name)
 
     def rank(self, name: str) -> RankState:
         """Whether a container runs."""

@@ -30,7 +30,6 @@ READY: Final = b"sparklock-ready\n"
 LOGIN_S: Final = 20
 """What a login may take after the TCP connection, which has its own limit, in seconds."""
 
-BUSY_STATUS: Final = 75
 SSH_FAILED: Final = 255
 HANGS: Final = b"the ssh process that holds the connection does not answer"
 
@@ -46,7 +45,7 @@ MASTER_OPTIONS: Final = (
     "RemoteCommand=none",
     "RequestTTY=no",
     "ServerAliveCountMax=3",
-    "ServerAliveInterval=10",
+    "ServerAliveInterval=5",
 )
 """Settings our use of the connection needs, over whatever the user's config has for a person's."""
 
@@ -197,40 +196,6 @@ class NodeConnection:
     def alive(self) -> bool:
         """Whether the connection still stands, as far as this side knows."""
         return self._master.poll() is None and self._ask_master("check").returncode == 0
-
-    @contextmanager
-    def guard(self, path: str) -> Iterator[None]:
-        """Hold a lock file of the node, which goes when the connection does.
-
-        DeployBusyError when somebody else holds it.
-        """
-        argv = ("flock", "--nonblock", "--conflict-exit-code", str(BUSY_STATUS), path, "cat")
-        with tempfile.TemporaryFile() as stderr, self.start(argv, stderr) as holder:
-            try:
-                self._expect_held(holder, path, argv, stderr)
-                yield
-            finally:
-                assert holder.stdin is not None
-                holder.stdin.close()
-
-    def _expect_held(
-        self, holder: subprocess.Popen[bytes], path: str, argv: Sequence[str], stderr: IO[bytes]
-    ) -> None:
-        assert holder.stdin is not None
-        assert holder.stdout is not None
-        write(holder.stdin, READY)
-        if read_line(holder.stdout, CALL_S) == READY:
-            return
-        holder.stdin.close()
-        try:
-            status = holder.wait(CALL_S)
-        except subprocess.TimeoutExpired as error:
-            holder.kill()
-            raise node_errors.RemoteCommandError(self.node, argv, None, "") from error
-        if status == BUSY_STATUS:
-            raise node_errors.DeployBusyError(self.node, found=f"{path} is held")
-        stderr.seek(0)
-        raise self.failure(argv, status, end_of(stderr.read()))
 
     def forward_socket(self, remote_path: str) -> Path:
         """A local unix socket that leads to a unix socket of the node."""

@@ -264,43 +264,6 @@ def test_a_socket_that_the_ssh_user_may_not_use_is_told_with_the_group_to_join(
     assert "group docker" in str(problem)
 
 
-def test_a_guard_keeps_others_out_until_it_ends(sshd: Sshd, tmp_path: Path) -> None:
-    with NodeConnection(sshd.destination()) as ours, NodeConnection(sshd.destination()) as theirs:
-        with (
-            ours.guard(str(tmp_path)),
-            pytest.raises(node_errors.DeployBusyError),
-            theirs.guard(str(tmp_path)),
-        ):
-            pass
-        with theirs.guard(str(tmp_path)):
-            pass
-
-
-def test_a_guard_goes_with_its_connection(sshd: Sshd, tmp_path: Path) -> None:
-    ours = NodeConnection(sshd.destination())
-    held = ours.guard(str(tmp_path))
-    held.__enter__()
-    ours.close()
-    with NodeConnection(sshd.destination()) as theirs:
-
-        def free() -> bool:
-            try:
-                with theirs.guard(str(tmp_path)):
-                    return True
-            except node_errors.DeployBusyError:
-                return False
-
-        until(free)
-
-
-def test_a_guard_that_cannot_be_had_says_why(connection: NodeConnection) -> None:
-    with (
-        pytest.raises(node_errors.RemoteCommandError, match="cannot open lock file"),
-        connection.guard("/no/such/folder/file"),
-    ):
-        pass
-
-
 def test_a_connection_that_breaks_is_lost_and_not_a_failed_command(sshd: Sshd) -> None:
     with NodeConnection(sshd.destination()) as connection:
         parent = connection.run(("sh", "-c", "cut -d' ' -f4 /proc/$PPID/stat; echo $PPID")).stdout
