@@ -142,13 +142,29 @@ def test_a_second_deploy_at_the_same_time_is_refused(served: Cluster) -> None:
     served.slow()
     with served.deploying() as process:
         wait_for_line(process, "wait for")
-        with pytest.raises(node_errors.DeployBusyError):
+        with pytest.raises(node_errors.DeployBusyError) as caught:
             served.deploy()
+        holder = caught.value.holder
+        assert holder is not None
+        assert (holder.cluster, holder.verb) == (served.folder.name, "deploy")
+        assert holder.pid == process.pid
         with pytest.raises(node_errors.DeployBusyError):
             daily.stop(served.file)
         assert not pipeline.plan(served.file).up_to_date
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
+
+
+def test_a_deploy_whose_guard_is_broken_changes_nothing_more(served: Cluster) -> None:
+    served.slow()
+    with served.deploying() as process:
+        wait_for_line(process, "wait for")
+        stopped = daily.stop(served.file, break_guard=True)
+        said, _ = process.communicate(timeout=60)
+    assert {node for node, _ in stopped.removed} == set(NODES)
+    assert process.returncode == 5
+    assert "somebody ended its process on the node" in said
+    assert served.containers() == {name: [] for name in NODES}, "the old pair was not started"
 
 
 def off(node: LabNode) -> None:
