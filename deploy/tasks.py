@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from invoke import Context, task
@@ -34,13 +35,22 @@ def deploy(
     say(pipeline.deploy(Path(file), progress, break_guard=break_guard), as_json=json)
 
 
-@task(help=help_for("file", "json"))
+@task(
+    help=help_for(
+        "file", "json", drift="compare every setting with the lock, and say who changed it"
+    )
+)
 @reported
-def status(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+def status(_ctx: Context, file: str = FILE, drift: bool = False, json: bool = False) -> None:
     """Show what runs on each node, and whether it is what the lock says."""
     from deploy import daily
 
-    say_all(daily.status(Path(file)), as_json=json)
+    if not drift:
+        say_all(daily.status(Path(file)), as_json=json)
+        return
+    report = daily.drift(Path(file))
+    say_all(report, as_json=json)
+    sys.exit(report.exit_code)
 
 
 @task(help=help_for("file", "json", tail="how many lines of each rank (default: 100)"))

@@ -7,7 +7,7 @@ The docker package is imported when an engine is first used: it costs half a sec
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from builder import labels
 from builder.edges.daemon_api import SNAPSHOTTER
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from builder.errors import NodeError
     from deploy.launch import ContainerSpec
+
+R = TypeVar("R")
 
 CALL_S: Final = 60
 """The limit of one call, in seconds. Pulling has none: its stream ends with the connection."""
@@ -218,6 +220,11 @@ class Engine:
         with self._call(f"read the log of {name}"):
             data = self._api.logs(name, stdout=True, stderr=True, tail=tail)
         return data.decode(errors="replace")
+
+    def ask(self, call: str, question: Callable[[docker.APIClient], R]) -> R:
+        """What a question of another module comes to; `call` completes `could not ...`."""
+        with self._call(call):
+            return question(self._api)
 
     def _inspect(self, name: str) -> dict[str, Any]:
         with self._call(f"inspect container {name}"):

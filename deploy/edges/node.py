@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from builder.manifest import ClusterManifest, Node
     from deploy.delivery import Delivered
+    from deploy.drift_facts import Witnessed
     from deploy.edges.delivery import ImageSupply
     from deploy.edges.guard import Guards
     from deploy.edges.supply import KnownBlobs
@@ -119,6 +120,12 @@ class RemoteNode:
         if image.is_image(state.image) or image.is_image(state.untagged):
             return state
         return replace(state, supply=self._images.facts(image, state.engine))
+
+    def witness(self, wanted: Wanted) -> Witnessed:
+        """This node as `observe` sees it, and its containers in full."""
+        from deploy.edges.drift import witness  # noqa: PLC0415 - for `status --drift` alone
+
+        return witness(self._manifest.name, self.observe(wanted), self._engine)
 
     def remember_model(self, progress: Progress) -> None:
         """Note the model hashes that had to be computed, for the next deploy."""
