@@ -14,11 +14,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from builder.digest import canonical_json, digest_bytes
 from builder.image_section import ImageSection
+from builder.privileges import RDMA_DEVICES, SecurityOption
 from builder.section import Section
 from builder.values import (
     AbsolutePath,
     Address,
     ArgName,
+    Capability,
     Deadline,
     Environment,
     Expected,
@@ -31,6 +33,9 @@ from builder.values import (
     RepoName,
     Revision,
     Text,
+    Ulimit,
+    UlimitName,
+    UserText,
     sorted_table,
 )
 
@@ -118,9 +123,40 @@ class ContainerSection(Section):
         default="all", description="the node's GPUs, through NVIDIA's container runtime"
     )
     devices: tuple[AbsolutePath, ...] = Field(
-        default=("/dev/infiniband",), description="devices of the node; RDMA's by default"
+        default=(RDMA_DEVICES,),
+        description="devices of the node; /dev/infiniband stands for those of the node's own hcas, "
+        "and for none on a single node",
     )
     shm_gib: Positive = Field(default=16, description="size of /dev/shm in GiB")
+    privileged: bool | None = Field(
+        default=None, description="weakens: root in the container is root on the node"
+    )
+    ipc: Literal["private", "host"] | None = Field(
+        default=None, description="whose shared memory; host weakens, and private is the default"
+    )
+    cap_add: tuple[Capability, ...] = Field(
+        default=(), description="weakens: capabilities besides Docker's own and IPC_LOCK"
+    )
+    security_opt: tuple[SecurityOption, ...] = Field(
+        default=(), description="weakens: guards of the engine that are switched off"
+    )
+    ulimits: Annotated[dict[UlimitName, Ulimit], AfterValidator(sorted_table)] = Field(
+        default={}, description="limits besides memlock (none) and nofile (1048576), or for them"
+    )
+    user: UserText | None = Field(
+        default=None, description="who runs in the container; unset = the image's own user"
+    )
+    memory_gib: Positive | None = Field(
+        default=None,
+        description="what the container's processes may take, so that sshd outlives them; what the "
+        "GPU's driver takes may not count",
+    )
+    log_mb: Positive | None = Field(
+        default=None, description="size of one file of a rank's log in MB; 10 by default"
+    )
+    log_files: Positive | None = Field(
+        default=None, description="files of a rank's log, the oldest goes first; 3 by default"
+    )
 
 
 class Twin(Section):

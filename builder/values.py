@@ -17,6 +17,7 @@ from pydantic_core import core_schema
 from builder.digest import Digest, parse_digest
 from builder.oci.model import Platform
 from builder.oci.reference import ImageReference
+from builder.privileges import KERNEL_CAPABILITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,6 +93,12 @@ def _folder(path: str) -> str:
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _KEY = r"[^\]\[\"'\\\x00-\x1f\x7f]+"
 _TABLE_PATH = rf"""^{_NAME}(\.{_NAME})*(\["{_KEY}"\]|\['{_KEY}'\]|\[[0-9]{{1,4}}\])*$"""
+
+
+def _capability(name: str) -> str:
+    if name not in (*KERNEL_CAPABILITIES, "ALL"):
+        raise ValueError(name)
+    return name
 
 
 def _double_quotes(path: str) -> str:
@@ -231,6 +238,25 @@ Positive = Annotated[int, Field(ge=1), Expected("a whole number from 1 on")]
 Deadline = Annotated[
     int, Field(ge=1, le=86_400), Expected("whole seconds, from 1 to 86400 (one day)")
 ]
+Capability = Annotated[
+    str,
+    AfterValidator(_capability),
+    Expected("a Linux capability without CAP_, such as SYS_PTRACE, or ALL"),
+]
+UserText = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"),
+    Expected('a user of the image, and a group if need be: "1000:1000"'),
+]
+UlimitName = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(core|cpu|data|fsize|locks|memlock|msgqueue|nice|nofile|nproc|rss|rtprio|rttime"
+        r"|sigpending|stack)$"
+    ),
+    Expected("a limit's name as docker has it, such as stack"),
+]
+Ulimit = Annotated[int, Field(ge=-1), Expected("a whole number; -1 is no limit")]
 ArgName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"),

@@ -11,32 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from builder import labels
 from builder.digest import canonical_json, digest_bytes
+from builder.privileges import RDMA_DEVICES, uses_rdma_devices
 from builder.topology import container_environment, ranks
+from deploy.rights import rights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from builder.digest import Digest, JsonValue
     from builder.lock import Lock
     from builder.manifest import ArgValue, ClusterManifest, Node
     from builder.topology import Rank
-
-CAPABILITIES: Final = ("IPC_LOCK",)
-"""Added to Docker's default set: RDMA registers memory, which pins it. Never --privileged."""
-
-SECURITY: Final = ("no-new-privileges",)
-
-ULIMITS: Final[tuple[JsonValue, ...]] = (
-    {"Name": "memlock", "Soft": -1, "Hard": -1},
-    {"Name": "nofile", "Soft": 1_048_576, "Hard": 1_048_576},
-)
-"""A memlock limit makes RDMA's ibv_reg_mr fail, and NCCL then uses TCP unasked."""
+    from deploy.rights import Rights
 
 ALL_GPUS: Final[JsonValue] = {"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}
 """What `docker run --gpus all` asks for."""
-
-LOG_OPTIONS: Final = {"max-file": "3", "max-size": "10m"}
-"""A rank that logs every step must not fill the node's disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +51,8 @@ class ContainerSpec:
     """All that decides how one rank runs; equal specs run alike.
 
     `image` is the tag the image has on every node, and `manifest_digest` says which image that is.
+    `hcas` are the RDMA devices that the container is to have; RDMA_DEVICES in `devices` stands for
+    their files.
     """
 
     cluster: str
@@ -73,30 +64,41 @@ class ContainerSpec:
     env: tuple[tuple[str, str], ...]
     mounts: tuple[BindMount, ...]
     devices: tuple[str, ...]
+    hcas: tuple[str, ...]
     gpus: bool
     shm_bytes: int
+    rights: Rights
+    user: str | None
 
-    def request(self) -> dict[str, JsonValue]:
-        """The body of the engine's create call, labels left out (Docker Engine API 1.41)."""
-        return {
+    def request(self, rdma_devices: Sequence[str] | None = None) -> dict[str, JsonValue]:
+        """The body of the engine's create call, labels left out (Docker Engine API 1.41).
+
+        `rdma_devices` are the files of the node's own devices of `hcas`. Without them the request
+        says only that they are wanted: their numbers are the node's affair, and may change when it
+        starts again.
+        """
+        config: dict[str, JsonValue] = {
             "Cmd": self.command,
             "Env": [f"{name}={value}" for name, value in self.env],
             "Image": self.image,
             "HostConfig": {
-                "CapAdd": CAPABILITIES,
+                **self.rights.host_config(),
                 "DeviceRequests": [ALL_GPUS] if self.gpus else [],
-                "Devices": [_device(path) for path in self.devices],
+                "Devices": [_device(path) for path in self._devices(rdma_devices)],
                 "Init": True,
-                "IpcMode": "private",
-                "LogConfig": {"Type": "json-file", "Config": LOG_OPTIONS},
                 "Mounts": [mount.as_json() for mount in self.mounts],
                 "NetworkMode": "host",
-                "RestartPolicy": {"Name": "no"},
-                "SecurityOpt": SECURITY,
                 "ShmSize": self.shm_bytes,
-                "Ulimits": ULIMITS,
             },
         }
+        return config if self.user is None else {**config, "User": self.user}
+
+    def _devices(self, rdma_devices: Sequence[str] | None) -> Iterator[str]:
+        for path in self.devices:
+            if path == RDMA_DEVICES and rdma_devices is not None:
+                yield from rdma_devices
+            else:
+                yield path
 
     @property
     def digest(self) -> Digest:
@@ -137,16 +139,24 @@ def launch(manifest: ClusterManifest, lock: Lock) -> tuple[ContainerSpec, ...]:
             command=_command(manifest, rank),
             env=tuple(sorted(container_environment(manifest, rank.node).items())),
             mounts=_mounts(manifest, rank.node),
-            devices=manifest.container.devices,
+            devices=_devices(manifest),
+            hcas=rank.hcas if uses_rdma_devices(manifest) else (),
             gpus=manifest.container.gpus == "all",
             shm_bytes=manifest.container.shm_gib * 2**30,
+            rights=rights(manifest.container),
+            user=manifest.container.user,
         )
         for rank in ranks(manifest)
     )
 
 
+def _devices(manifest: ClusterManifest) -> tuple[str, ...]:
+    rdma = uses_rdma_devices(manifest)
+    return tuple(path for path in manifest.container.devices if rdma or path != RDMA_DEVICES)
+
+
 def _device(path: str) -> JsonValue:
-    """A device, or every device in a folder, under its own path."""
+    """A device under its own path."""
     return {"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"}
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from builder.edges.layout import LayoutSource
+from builder.privileges import weakenings
 from deploy.actions import LoadImage, PullImage
 from deploy.apply import apply
 from deploy.confirm import Limits
@@ -39,7 +40,8 @@ def plan(file: Path) -> PlanReport:
     """What deploy would do on each node, changing nothing; PreflightError if a node is unfit."""
     loaded, wanted = wanted_by(file)
     with connected(loaded) as nodes:
-        return PlanReport(wanted.manifest.name, _planned(wanted, observed(wanted, nodes)))
+        todo = _planned(wanted, observed(wanted, nodes))
+    return PlanReport(wanted.manifest.name, todo, weakenings(wanted.manifest))
 
 
 def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> DeployReport:
@@ -75,6 +77,7 @@ def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> Depl
             (name, node.delivered) for name, node in nodes.items() if node.delivered is not None
         ),
         detours=tuple((name, told) for name, node in nodes.items() for told in node.detours),
+        weakenings=weakenings(wanted.manifest),
     )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from builder.digest import JsonValue
     from builder.errors import SparklockError
+    from builder.privileges import Weakening
     from deploy.actions import Plan
     from deploy.delivery import Delivered
     from deploy.state import ContainerFacts, EngineFacts
@@ -24,6 +25,7 @@ class PlanReport:
 
     cluster: str
     plan: Plan
+    weakenings: tuple[Weakening, ...] = ()
 
     @property
     def up_to_date(self) -> bool:
@@ -31,12 +33,17 @@ class PlanReport:
         return self.plan.up_to_date
 
     def text(self) -> str:
-        """The plan as lines of plain text, phase by phase."""
-        return f"{self.cluster}: {self.plan.text()}"
+        """The plan as lines of plain text, phase by phase; what weakens the default comes last."""
+        weaker = (weakening.text for weakening in self.weakenings)
+        return "\n".join([f"{self.cluster}: {self.plan.text()}", *weaker])
 
     def as_json(self) -> dict[str, JsonValue]:
         """The plan as a JSON object."""
-        return {"cluster": self.cluster, **self.plan.as_json()}
+        return {
+            "cluster": self.cluster,
+            **self.plan.as_json(),
+            "weakenings": [weakening.as_json() for weakening in self.weakenings],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,7 @@ class DeployReport:
     answer: str
     deliveries: tuple[tuple[str, Delivered], ...] = ()
     detours: tuple[tuple[str, str], ...] = ()
+    weakenings: tuple[Weakening, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -69,6 +77,7 @@ class DeployReport:
         for node, item in self.deliveries:
             lines.append(f"  image   {node}: {item.way.value}, {size_text(item.size_bytes)}")
         lines += [f"  note    {node}: {detour}" for node, detour in self.detours]
+        lines += [f"  note    {weakening.text}" for weakening in self.weakenings]
         if self.answer:
             lines.append(f"  answer  {self.answer.strip()!r}")
         return "\n".join(lines)
@@ -85,6 +94,7 @@ class DeployReport:
                 for node, item in self.deliveries
             },
             "detours": [{"node": node, "what": detour} for node, detour in self.detours],
+            "weakenings": [weakening.as_json() for weakening in self.weakenings],
             "answer": self.answer,
             "plan": self.plan.as_json(),
         }

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from builder import labels
 from builder.digest import hex_of
+from builder.privileges import (
+    NO_NEW_PRIVILEGES,
+    RDMA_DEVICES,
+    capabilities,
+    uses_rdma_devices,
+    weakenings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +31,6 @@ if TYPE_CHECKING:
 
 OPEN_FILES_AT_LEAST: Final = 16_384
 """A client is a file, and vLLM serves some hundreds at once; the usual soft limit is 1024."""
-
-RDMA_DEVICES: Final = "/dev/infiniband"
 
 NOT_LISTED: Final = "a netdev and address in nodes[].fabric"
 
@@ -103,14 +108,36 @@ class ExpectedNode:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedRights:
+    """What every container may do on its node, at most.
+
+    `capabilities` bound what any process in it can ever have; `weaker` tells, in words, what the
+    manifest gives beyond the default.
+    """
+
+    privileged: bool
+    host_ipc: bool
+    capabilities: frozenset[str]
+    no_new_privileges: bool
+    log_limits: Mapping[str, str]
+    weaker: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedCluster:
-    """All that a verification of one lock expects."""
+    """All that a verification of one lock expects.
+
+    `uses_rdma` says whether containers are given their node's RDMA devices, else collectives go
+    over TCP; `devices` are the paths of all others.
+    """
 
     name: str
     lock_digest: Digest
     image: ExpectedImage
     nodes: tuple[ExpectedNode, ...]
+    rights: ExpectedRights
     devices: tuple[str, ...]
+    uses_rdma: bool
     vllm_version: str
     served_model_name: str
     tensor_parallel: int
@@ -129,11 +156,6 @@ class ExpectedCluster:
         """The node of a name; KeyError if there is none."""
         return {node.name: node for node in self.nodes}[name]
 
-    @property
-    def uses_rdma(self) -> bool:
-        """Whether containers are given RDMA devices; without them collectives go over TCP."""
-        return any(path.startswith(RDMA_DEVICES) for path in self.devices)
-
 
 def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> ExpectedCluster:
     """The expectations of a manifest and the lock made from it; `lock_digest` is of its bytes."""
@@ -145,7 +167,9 @@ def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Expect
         nodes=tuple(
             _node(manifest, lock, lock_digest, rank) for rank in range(len(manifest.nodes))
         ),
-        devices=manifest.container.devices,
+        rights=_rights(manifest),
+        devices=tuple(path for path in manifest.container.devices if path != RDMA_DEVICES),
+        uses_rdma=uses_rdma_devices(manifest),
         vllm_version=lock.image.vllm_version,
         served_model_name=manifest.served_model_name,
         tensor_parallel=serve.tensor_parallel,
@@ -154,6 +178,22 @@ def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Expect
         api_host="127.0.0.1" if serve.host.is_unspecified else str(serve.host),
         api_port=serve.port,
         completion_timeout_s=serve.completion_timeout_s,
+    )
+
+
+def _rights(manifest: ClusterManifest) -> ExpectedRights:
+    container = manifest.container
+    privileged = bool(container.privileged)
+    return ExpectedRights(
+        privileged=privileged,
+        host_ipc=container.ipc == "host",
+        capabilities=capabilities(container),
+        no_new_privileges=f"{NO_NEW_PRIVILEGES}=false" not in container.security_opt,
+        log_limits={
+            "max-file": str(container.log_files or 3),
+            "max-size": f"{container.log_mb or 10}m",
+        },
+        weaker=tuple(weakening.text for weakening in weakenings(manifest)),
     )
 
 

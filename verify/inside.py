@@ -63,7 +63,7 @@ def hash_and_head(path: Path) -> tuple[str, bytes]:
 
 
 def process_facts(directory: Path) -> dict[str, object]:
-    """Arguments, limits and socket inodes of one process."""
+    """Arguments, limits, rights and socket inodes of one process."""
     sockets = []
     try:
         for link in (directory / "fd").iterdir():
@@ -79,6 +79,7 @@ def process_facts(directory: Path) -> dict[str, object]:
         "pid": int(directory.name),
         "cmdline": text_of(directory / "cmdline"),
         "limits": text_of(directory / "limits"),
+        "status": text_of(directory / "status"),
         "sockets": sorted(sockets),
     }
 

@@ -23,6 +23,7 @@ from verify.errors import (
 from verify.nccl import NcclLog, parse_nccl
 from verify.parse import (
     RDMA_CLASS,
+    VERBS_CLASS,
     ContainerFacts,
     EngineFacts,
     Netdev,
@@ -34,6 +35,7 @@ from verify.parse import (
     parse_hca_netdevs,
     parse_image_diff_ids,
     parse_netdevs,
+    parse_rdma_files,
     parse_rdma_port,
     parse_sha256sums,
 )
@@ -139,12 +141,26 @@ class ObservedNode:
             *image.absent,
             *image.executables.values(),
             *self._cluster.devices,
+            *filter(None, self.rdma_files.values()),
         }
         program = Path(inside_program.__file__).read_text(encoding="ascii")
         python = ("python3", "-I", "-S", "-c", program)
         return parse_inside(
             self.run(*self._docker, "exec", self.container.id, *python, *sorted(paths))
         )
+
+    @cached_property
+    def rdma_files(self) -> dict[str, str]:
+        """The device file of each listed RDMA device, empty if the node has none for it.
+
+        Nothing if the containers are given none.
+        """
+        if not self._cluster.uses_rdma:
+            return {}
+        search = ("find", f"{VERBS_CLASS}/", "-mindepth", "1", "-maxdepth", "1")
+        paths = [f"{path}/ibdev" for path in sorted(self.run(*search, allowed=(0, 1)).split())]
+        told = self.run("grep", "-sH", ".", "/dev/null", *paths, allowed=_SOME_UNREADABLE)
+        return parse_rdma_files([port.hca for port in self.expected.ports], parse_files(told))
 
     @cached_property
     def nccl(self) -> NcclLog:

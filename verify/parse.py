@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RDMA_CLASS = "/sys/class/infiniband"
+VERBS_CLASS = "/sys/class/infiniband_verbs"
 PORT_COUNTER_UNIT_BYTES = 4
 """port_xmit_data and port_rcv_data count four bytes each (kernel ABI, sysfs-class-infiniband)."""
 
@@ -27,7 +28,7 @@ class ContainerFacts:
     """A container as the engine describes it.
 
     `engine_id` names its image: the config's digest on a graph driver, the manifest's digest on
-    the containerd store.
+    the containerd store. `devices` are paths on the node.
     """
 
     id: str
@@ -39,6 +40,10 @@ class ContainerFacts:
     restart_policy: str
     pid_mode: str
     entrypoint: tuple[str, ...]
+    ipc_mode: str = "private"
+    log_driver: str = ""
+    log_options: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,10 @@ def _container(item: Mapping[str, Any]) -> ContainerFacts:
         restart_policy=str(host["RestartPolicy"]["Name"]) or "no",
         pid_mode=str(host["PidMode"]),
         entrypoint=tuple(str(word) for word in config["Entrypoint"] or ()),
+        ipc_mode=str(host["IpcMode"]),
+        log_driver=str(host["LogConfig"]["Type"]),
+        log_options={str(k): str(v) for k, v in (host["LogConfig"]["Config"] or {}).items()},
+        devices=tuple(str(device["PathOnHost"]) for device in host["Devices"] or ()),
     )
 
 
@@ -222,6 +231,16 @@ def _gids(port: str, files: Mapping[str, str]) -> tuple[Gid, ...]:
             )
         )
     return tuple(sorted(found, key=lambda gid: gid.index))
+
+
+def parse_rdma_files(hcas: Sequence[str], files: Mapping[str, str]) -> dict[str, str]:
+    """HCA to its device file, empty if there is none, out of VERBS_CLASS's `uverbsN/ibdev`."""
+    found = {
+        hca: f"/dev/infiniband/{path.split('/')[-2]}"
+        for path, hca in files.items()
+        if path.startswith(VERBS_CLASS)
+    }
+    return {hca: found.get(hca, "") for hca in hcas}
 
 
 def parse_hca_netdevs(paths: Sequence[str]) -> dict[str, tuple[str, ...]]:

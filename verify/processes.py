@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from builder.privileges import KERNEL_CAPABILITIES
 from verify.errors import UnreadableFactError
 from verify.parse import load_json
 
@@ -38,12 +39,15 @@ class Process:
     """A process inside a container.
 
     `limits` holds the soft limit by the kernel's name, such as `locked memory` -> `unlimited`.
+    `capabilities` are those that it, or what it starts, can ever have; None if that was unreadable.
     """
 
     pid: int
     args: tuple[str, ...]
     limits: Mapping[str, str]
     sockets: frozenset[int]
+    capabilities: frozenset[str] | None = None
+    no_new_privileges: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,23 @@ def _process(item: Mapping[str, Any]) -> Process:
         args=parse_cmdline(item["cmdline"]),
         limits=parse_limits(item["limits"]),
         sockets=frozenset(int(inode) for inode in item["sockets"]),
+        capabilities=parse_capabilities(item["status"]),
+        no_new_privileges=_status(item["status"]).get("NoNewPrivs") == "1",
     )
+
+
+def parse_capabilities(text: str) -> frozenset[str] | None:
+    """The bounding set of /proc/PID/status; a number without a name we know is `CAP_NUMBER`."""
+    mask = _status(text).get("CapBnd", "")
+    if not re.fullmatch(r"[0-9a-f]{16}", mask):
+        return None
+    bits, names = int(mask, 16), dict(enumerate(KERNEL_CAPABILITIES))
+    return frozenset(names.get(n, f"CAP_{n}") for n in range(64) if bits >> n & 1)
+
+
+def _status(text: str) -> dict[str, str]:
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {name: value.strip() for name, _, value in pairs}
 
 
 def parse_cmdline(text: str) -> tuple[str, ...]:

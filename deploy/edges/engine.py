@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import docker
 
+    from builder.digest import JsonValue
     from builder.errors import NodeError
-    from deploy.launch import ContainerSpec
 
 R = TypeVar("R")
 
@@ -176,10 +176,9 @@ class Engine:
         found = [self._inspect(str(item["Id"])) for item in listed]
         return tuple(sorted((_container(item) for item in found), key=lambda item: item.name))
 
-    def create(self, name: str, spec: ContainerSpec, labels: Mapping[str, str]) -> None:
+    def create(self, name: str, request: Mapping[str, JsonValue]) -> None:
         """Create a container and start nothing; the engine never pulls here."""
         with self._call(f"create container {name}"):
-            request = {**spec.request(), "Labels": labels}
             self._api.create_container_from_config(request, name)  # type: ignore[no-untyped-call]
 
     def start(self, name: str) -> None:

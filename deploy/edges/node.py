@@ -12,6 +12,7 @@ from deploy.edges.delivery import ImageDelivery
 from deploy.edges.engine import Engine
 from deploy.edges.guard import take, this_process
 from deploy.edges.http import complete
+from deploy.edges.making import ContainerMaker
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe
 from deploy.edges.ssh import Destination, NodeConnection
@@ -86,6 +87,7 @@ class RemoteNode:
             told=self._tell,
         )
         self._folder = ModelFolder(self._connection, manifest.model_path(node))
+        self._maker = ContainerMaker(self._connection)
         self._api: Path | None = None
 
     def __enter__(self) -> Self:
@@ -193,7 +195,8 @@ class RemoteNode:
     def _change_container(self, action: actions.AnyAction) -> None:
         match action:
             case actions.CreateContainer():
-                self._engine.create(action.name, action.spec, dict(action.labels))
+                request = self._maker.request(action.spec)
+                self._engine.create(action.name, {**request, "Labels": dict(action.labels)})
             case actions.StopContainer():
                 self._engine.stop(action.name, grace_s=GRACE_S)
             case actions.StartContainer():

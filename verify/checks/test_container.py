@@ -22,9 +22,19 @@ def test_one_generation(claim: Claim, cluster: ObservedCluster) -> None:
     claim.settle(judge.one_generation(cluster.each(lambda node: node.container)))
 
 
-def test_least_privilege(claim: Claim, node: ObservedNode) -> None:
-    """The container is not privileged and has a process namespace of its own."""
-    claim.settle(judge.least_privilege(node.container))
+def test_least_privilege(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
+    """The container is not privileged, and neither processes nor shared memory are the node's."""
+    claim.settle(judge.least_privilege(expected.rights, node.container))
+
+
+def test_capabilities(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
+    """The serving process can have no capability beyond the manifest's, by the kernel's word."""
+    claim.settle(judge.capabilities(expected.rights, node.inside))
+
+
+def test_log_rotation(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
+    """The engine bounds the rank's log, so that it never fills the node's disk."""
+    claim.settle(judge.log_rotation(expected.rights, node.container))
 
 
 def test_restart_policy(claim: Claim, node: ObservedNode) -> None:
@@ -38,8 +48,8 @@ def test_entrypoint(claim: Claim, expected: ExpectedCluster, node: ObservedNode)
 
 
 def test_devices(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
-    """The manifest's devices exist inside the running container."""
-    claim.settle(judge.devices(expected.devices, node.inside))
+    """The manifest's devices exist inside the running container, and it was given no other."""
+    claim.settle(judge.devices(expected.devices, node.rdma_files, node.container, node.inside))
 
 
 def test_locked_memory(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:

@@ -12,9 +12,11 @@ from verify.verdict import Finding, Verdict, not_shown, same, together
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from verify.expected import ExpectedNode
+    from verify.expected import ExpectedNode, ExpectedRights
     from verify.parse import ContainerFacts
     from verify.processes import Inside, Process, ServeCommand
+
+_CONNECTION_MANAGER: Final = "/dev/infiniband/rdma_cm"
 
 _RENEW: Final = "inv stop, then inv deploy: all ranks are made anew from the manifest"
 
@@ -48,12 +50,69 @@ def one_generation(containers: Mapping[str, ContainerFacts]) -> Verdict:
     )
 
 
-def least_privilege(container: ContainerFacts) -> Verdict:
-    """Whether the container is neither privileged nor in the node's process namespace."""
+def least_privilege(rights: ExpectedRights, container: ContainerFacts) -> Verdict:
+    """Whether the container was given no more of its node than the default gives.
+
+    A manifest that asks for more is answered: as expected, it is told and nothing is shown.
+    """
+    host_ipc = container.ipc_mode == "host"
+    verdict = together(
+        [
+            same(
+                "privileged", expected=rights.privileged, found=container.privileged, remedy=_RENEW
+            ),
+            same("PID mode", expected="own", found=container.pid_mode or "own", remedy=_RENEW),
+            same("the node's IPC", expected=rights.host_ipc, found=host_ipc, remedy=_RENEW),
+        ]
+    )
+    if rights.weaker and not verdict.findings:
+        return not_shown("; ".join(rights.weaker), *verdict.evidence)
+    return verdict
+
+
+def capabilities(rights: ExpectedRights, inside: Inside) -> Verdict:
+    """Whether no served process can ever have a capability that the manifest does not give."""
+    served = served_commands(inside.processes)
+    if not served:
+        return _no_server(inside)
+    return together(_capabilities(rights, process) for process, _ in served)
+
+
+def _capabilities(rights: ExpectedRights, process: Process) -> Verdict:
+    place = f"process {process.pid}"
+    if process.capabilities is None:
+        found = Finding(f"capabilities of {place} are not shown", "CapBnd", "nothing", _RENEW)
+        return Verdict(findings=(found,))
+    more = process.capabilities - rights.capabilities
+    excess = Finding(
+        f"{place} can have capabilities that the manifest does not give",
+        ", ".join(sorted(rights.capabilities)),
+        ", ".join(sorted(more)),
+        _RENEW,
+    )
+    guarded = process.no_new_privileges or not rights.no_new_privileges
+    setuid = Finding(
+        f"{place} can gain privileges from a setuid program", "NoNewPrivs: 1", "0", _RENEW
+    )
+    return Verdict(
+        evidence=(
+            f"{place}: {len(process.capabilities)} capabilities at most",
+            f"{place}: new privileges {'barred' if process.no_new_privileges else 'possible'}",
+        ),
+        findings=(*((excess,) if more else ()), *(() if guarded else (setuid,))),
+    )
+
+
+def log_rotation(rights: ExpectedRights, container: ContainerFacts) -> Verdict:
+    """Whether the rank's log cannot fill the node's disk."""
+    limits = {key: container.log_options.get(key, "none") for key in sorted(rights.log_limits)}
     return together(
         [
-            same("privileged", expected=False, found=container.privileged, remedy=_RENEW),
-            same("PID mode", expected="own", found=container.pid_mode or "own", remedy=_RENEW),
+            same("log driver", expected="json-file", found=container.log_driver, remedy=_RENEW),
+            *(
+                same(f"log {key}", expected=rights.log_limits[key], found=found, remedy=_RENEW)
+                for key, found in limits.items()
+            ),
         ]
     )
 
@@ -119,19 +178,30 @@ def _open_files(process: Process) -> Verdict:
     )
 
 
-def devices(expected: Sequence[str], inside: Inside) -> Verdict:
-    """Whether the devices of the manifest exist inside the container."""
-    if not expected:
-        return not_shown("[container] devices is empty")
-    kinds = {path: inside.paths[path].kind if path in inside.paths else "" for path in expected}
-    return together(
-        Verdict(
-            evidence=(f"{path}: {kind}",),
-            findings=()
-            if kind in ("directory", "other")
-            else (Finding(f"{path} is missing inside the container", "a device", kind, _RENEW),),
-        )
-        for path, kind in kinds.items()
+def devices(
+    expected: Sequence[str], rdma: Mapping[str, str], container: ContainerFacts, inside: Inside
+) -> Verdict:
+    """Whether the container has the manifest's devices, and no other.
+
+    `rdma` maps each RDMA device that it is to have to its file; empty text if the node has none.
+    """
+    if not expected and not rdma and not container.devices:
+        return not_shown("[container] devices gives the ranks none")
+    wanted = [*((path, path) for path in expected), *rdma.items()]
+    allowed = [path for _, path in wanted]
+    more = [path for path in container.devices if path not in (*allowed, _CONNECTION_MANAGER)]
+    excess = Finding("the container has other devices", ", ".join(allowed), ", ".join(more), _RENEW)
+    parts = (_device(what, path, inside) for what, path in wanted)
+    return together([*parts, Verdict(findings=(excess,) if more else ())])
+
+
+def _device(what: str, path: str, inside: Inside) -> Verdict:
+    kind = inside.paths[path].kind if path in inside.paths else "absent"
+    missing = Finding(f"{what} is missing inside the container", "a device", kind, _RENEW)
+    present = kind in ("directory", "other")
+    return Verdict(
+        evidence=(f"{what}: {path or 'no device file'}, {kind}",),
+        findings=() if present else (missing,),
     )
 
 

@@ -11,10 +11,12 @@ import pytest
 
 from builder import labels
 from builder.digest import digest_bytes
+from builder.manifest import ContainerSection
 from deploy import errors, node_errors
 from deploy.edges.blobserver import BlobServer
 from deploy.edges.engine import Engine
 from deploy.launch import BindMount, ContainerSpec
+from deploy.rights import rights
 from deploy.state import ImageStore
 from tests.contract.deploy.conftest import until
 from tests.contract.deploy.images import SmallImage, small_image
@@ -59,8 +61,11 @@ def spec(image: SmallImage) -> ContainerSpec:
             BindMount(path, path, read_only=True) for path in ("/usr/bin", "/usr/lib", "/usr/lib64")
         ),
         devices=("/dev/null",),
+        hcas=(),
         gpus=False,
         shm_bytes=2**26,
+        rights=rights(ContainerSection()),
+        user=None,
     )
 
 
@@ -73,7 +78,7 @@ def name(engine: Engine) -> Iterator[str]:
 
 
 def create(engine: Engine, name: str, spec: ContainerSpec) -> None:
-    engine.create(name, spec, spec.labels(LOCK, 1))
+    engine.create(name, {**spec.request(), "Labels": spec.labels(LOCK, 1)})
 
 
 def test_an_engine_tells_its_version_store_and_platform(engine: Engine) -> None:

@@ -73,6 +73,59 @@ def test_a_container_gets_what_rdma_needs_and_no_privilege_beyond() -> None:
     assert [device["PathOnHost"] for device in host["Devices"]] == ["/dev/infiniband"]
 
 
+def test_what_lets_a_program_reach_the_node_s_network_or_make_devices_is_dropped() -> None:
+    def drops(**container: object) -> object:
+        host = wanted(change={"container": container}).specs[0].request()["HostConfig"]
+        assert isinstance(host, dict)
+        return host["CapDrop"]
+
+    assert drops() == ("MKNOD", "NET_RAW")
+    assert drops(cap_add=["NET_RAW"]) == ("MKNOD",)
+    assert drops(privileged=True) == ()
+
+
+def test_a_manifest_that_asks_for_more_gets_it() -> None:
+    more = {
+        "privileged": True,
+        "ipc": "host",
+        "cap_add": ["SYS_PTRACE"],
+        "security_opt": ["seccomp=unconfined", "no-new-privileges=false"],
+        "ulimits": {"stack": 67108864},
+        "user": "1000:1000",
+        "memory_gib": 110,
+        "log_mb": 5,
+        "log_files": 2,
+    }
+    request = wanted(change={"container": more}).specs[0].request()
+    host = request["HostConfig"]
+    assert isinstance(host, dict)
+    assert request["User"] == "1000:1000"
+    assert host["Privileged"] is True
+    assert host["IpcMode"] == "host"
+    assert host["CapAdd"] == ("IPC_LOCK", "SYS_PTRACE")
+    assert host["SecurityOpt"] == ("seccomp=unconfined",)
+    assert host["Ulimits"][-1] == {"Name": "stack", "Soft": 67108864, "Hard": 67108864}
+    assert (host["Memory"], host["MemorySwap"]) == (110 * 2**30, 110 * 2**30)
+    assert host["LogConfig"]["Config"] == {"max-file": "2", "max-size": "5m"}
+
+
+def test_the_files_of_a_node_s_rdma_devices_take_their_place_and_leave_the_digest_alone() -> None:
+    spec = wanted(change={"container": {"devices": ["/dev/infiniband", "/dev/fuse"]}}).specs[0]
+    assert spec.hcas == ("rocep1s0f0", "roceP2p1s0f0")
+    host = spec.request(["/dev/infiniband/uverbs1"])["HostConfig"]
+    assert isinstance(host, dict)
+    paths = [device["PathOnHost"] for device in host["Devices"]]
+    assert paths == ["/dev/infiniband/uverbs1", "/dev/fuse"]
+
+
+def test_a_single_node_demands_no_rdma() -> None:
+    (only,) = wanted(nodes=1).specs
+    host = only.request(())["HostConfig"]
+    assert isinstance(host, dict)
+    assert (only.hcas, host["Devices"]) == ((), [])
+    assert "NCCL_NET" not in dict(only.env)
+
+
 def test_no_gpu_and_no_device_is_asked_for_when_the_manifest_lists_none() -> None:
     spec = wanted(change={"container": {"gpus": "none", "devices": [], "shm_gib": 1}}).specs[0]
     host = spec.request()["HostConfig"]

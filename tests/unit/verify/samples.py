@@ -166,6 +166,12 @@ def container_document(rank: int) -> dict[str, Any]:
             "Privileged": False,
             "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
             "PidMode": "",
+            "IpcMode": "private",
+            "LogConfig": {"Type": "json-file", "Config": {"max-file": "3", "max-size": "10m"}},
+            "Devices": [
+                {"PathOnHost": f"/dev/infiniband/{name}"}
+                for name in ("rdma_cm", "uverbs0", "uverbs1")
+            ],
         },
         "Config": {
             "Labels": {
@@ -206,6 +212,8 @@ def process(pid: int, *words: str, **limits: str) -> Process:
         args=words,
         limits={"locked memory": "unlimited", "open files": "1048576", **limits},
         sockets=frozenset(),
+        capabilities=expected().rights.capabilities,
+        no_new_privileges=True,
     )
 
 

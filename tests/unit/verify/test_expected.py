@@ -150,6 +150,9 @@ def test_a_server_on_all_addresses_is_asked_on_loopback_and_another_where_it_lis
 def test_rdma_is_expected_where_the_container_is_given_its_devices() -> None:
     assert samples.expected().uses_rdma
     assert not samples.expected(container={"devices": []}).uses_rdma
+    assert samples.expected().devices == ()
+    alone = samples.expected(serve={"tensor_parallel": 1}, nodes=[samples.node_table("a", 11)])
+    assert not alone.uses_rdma
 
 
 def test_a_device_beyond_the_listed_halves_is_expected_and_can_never_be_right() -> None:

@@ -128,12 +128,20 @@ def test_model_files_that_cannot_be_read_are_absent_and_the_others_are_hashed() 
 
 def test_the_inside_is_asked_for_everything_the_lock_and_the_manifest_name() -> None:
     facts = {"paths": {}, "processes": [], "tcp": "", "tcp6": ""}
+    verbs = "/sys/class/infiniband_verbs/uverbs2"
     observed, host = node(
-        {"ps": Answer("abc"), "inspect": Answer(INSPECTED), "exec": Answer(json.dumps(facts))}
+        {
+            "ps": Answer("abc"),
+            "inspect": Answer(INSPECTED),
+            "exec": Answer(json.dumps(facts)),
+            "find": Answer(f"{verbs}\n"),
+            "grep": Answer(f"{verbs}/ibdev:rocep1s0f1\n"),
+        }
     )
+    assert observed.rdma_files == {"rocep1s0f1": "/dev/infiniband/uverbs2", "roceP2p1s0f1": ""}
     assert observed.inside.processes == ()
     asked = set(host.asked[-1])
-    assert set(samples.healthy_paths()) <= asked
+    assert {*samples.healthy_paths(), "/dev/infiniband/uverbs2"} - {"/dev/infiniband"} <= asked
     assert {"docker", "exec", "ab" * 32, "python3"} <= asked
 
 

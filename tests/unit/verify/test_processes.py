@@ -9,6 +9,7 @@ from tests.unit.verify import samples
 from verify.errors import UnreadableFactError
 from verify.processes import (
     Connection,
+    parse_capabilities,
     parse_cmdline,
     parse_inside,
     parse_limits,
@@ -148,7 +149,15 @@ def test_a_connection_counts_only_if_a_process_of_the_container_owns_it() -> Non
         json.dumps(
             {
                 "paths": {"/x": {"kind": "absent"}},
-                "processes": [{"pid": 7, "cmdline": "a\0", "limits": LIMITS, "sockets": [77]}],
+                "processes": [
+                    {
+                        "pid": 7,
+                        "cmdline": "a\0",
+                        "limits": LIMITS,
+                        "sockets": [77],
+                        "status": "Name:\ta\nCapBnd:\t0000020000004001\nNoNewPrivs:\t1\n",
+                    }
+                ],
                 "tcp": text,
                 "tcp6": HEAD,
             }
@@ -157,6 +166,13 @@ def test_a_connection_counts_only_if_a_process_of_the_container_owns_it() -> Non
     assert [item.inode for item in found.connections] == [77]
     assert found.paths["/x"].kind == "absent"
     assert found.processes[0].args == ("a",)
+    assert found.processes[0].capabilities == frozenset({"CHOWN", "IPC_LOCK", "CAP_41"})
+    assert found.processes[0].no_new_privileges
+
+
+@pytest.mark.parametrize("text", ["", "CapBnd:\tall\n", "CapEff:\t0000000000000000\n"])
+def test_capabilities_that_cannot_be_read_are_not_none_at_all(text: str) -> None:
+    assert parse_capabilities(text) is None
 
 
 @pytest.mark.parametrize("text", ["Traceback", "{}", '{"paths": {}, "processes": [{}]}'])
