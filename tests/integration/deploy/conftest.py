@@ -80,7 +80,7 @@ class Cluster:
 
     def containers(self) -> dict[str, list[tuple[str, str]]]:
         """Every container of the cluster by node, as (name, id), and only if all of them run."""
-        return {name: self._containers(name) for name in NODES}
+        return {node.name: self._containers(node.name) for node in self.lab.spec.nodes}
 
     def _containers(self, node: str) -> list[tuple[str, str]]:
         label = f"label=io.sparklock.cluster={self.file.parent.name}"
@@ -156,7 +156,7 @@ def cluster(
     lab: LabState, lab_root: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Cluster]:
     """A cluster of this test's own; afterwards its containers are gone and the lab is healthy."""
-    with _cluster(lab, lab_root, tmp_path, request.node.name) as own:
+    with own_cluster(lab, lab_root, tmp_path, request.node.name) as own:
         yield own
 
 
@@ -172,13 +172,18 @@ def mixed_cluster(
     mixed_lab: LabState, lab_root: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Cluster]:
     """As `cluster`; spark-a keeps images in Docker's own store, spark-b in containerd's."""
-    with _cluster(mixed_lab, lab_root, tmp_path, request.node.name) as own:
+    with own_cluster(mixed_lab, lab_root, tmp_path, request.node.name) as own:
         yield own
 
 
 @contextmanager
-def _cluster(lab: LabState, root: Path, folder: Path, test: str) -> Iterator[Cluster]:
-    """The embedded default, turned to a lab and to a name, ports and model folder of its own."""
+def own_cluster(
+    lab: LabState, root: Path, folder: Path, test: str, *, fabric: bool = True
+) -> Iterator[Cluster]:
+    """The embedded default, turned to a lab and to a name, ports and model folder of its own.
+
+    Without `fabric` the nodes have none, nor a script that wants one.
+    """
     name = f"t{digest_bytes(test.encode())[-6:]}"
     file = folder / name / "cluster.toml"
     shutil.copytree(root / "examples" / "lab", folder / name / "examples" / "lab")
@@ -190,6 +195,10 @@ def _cluster(lab: LabState, root: Path, folder: Path, test: str) -> Iterator[Clu
     document["model"]["path"] = f"/srv/models/{name}"
     document["serve"]["port"] = PORT
     document["serve"]["master_port"] = PORT + 1
+    if not fabric:
+        del document["serve"]["node_script"]
+        for node in document["nodes"]:
+            del node["fabric"]
     file.write_text(tomlkit.dumps(document))
     builder.lock(file, Silent())
     try:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -58,6 +59,14 @@ def test_four_ranks_come_out_of_one_value() -> None:
     assert [spec.rank for spec in specs] == [0, 1, 2, 3]
     assert ["--headless" in spec.command for spec in specs] == [False, True, True, True]
     assert len({spec.digest for spec in specs}) == 4
+
+
+def test_four_ranks_may_be_two_stages_of_two() -> None:
+    stages = {"serve": {"tensor_parallel": 2, "pipeline_parallel": 2}}
+    for rank, spec in enumerate(wanted(nodes=4, change=stages).specs):
+        options = dict(pairwise(spec.command))
+        assert options["--tensor-parallel-size"] == options["--pipeline-parallel-size"] == "2"
+        assert (options["--nnodes"], options["--node-rank"]) == ("4", str(rank))
 
 
 def test_a_container_gets_what_rdma_needs_and_no_privilege_beyond() -> None:

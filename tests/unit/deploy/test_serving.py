@@ -53,4 +53,4 @@ def test_a_rendered_head_tells_what_the_manifest_says() -> None:
 
 def test_a_rank_alone_meets_nobody() -> None:
     assert meeting_point(["vllm", "serve", "/m"]) is None
-    assert meeting_point("vllm serve /m --master-addr a".split()) == MeetingPoint("a", 29501)
+    assert meeting_point(["vllm", "serve", "/m", "--master-addr", "a"]) == MeetingPoint("a", 29501)

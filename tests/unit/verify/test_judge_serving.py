@@ -29,6 +29,14 @@ def test_each_rank_on_its_own_node_is_accepted() -> None:
     assert judge.worker_titles(OTHER, samples.inside(1)).holds
 
 
+def test_a_lone_ranks_worker_is_part_of_the_engine_core_or_stands_beside_it() -> None:
+    lone = replace(HEAD, titles=("EngineCore",))
+    assert judge.worker_titles(lone, with_titles(["VLLM::EngineCore"])).holds
+    assert judge.worker_titles(lone, with_titles(["VLLM::EngineCore", "VLLM::Worker"])).holds
+    assert judge.worker_titles(lone, with_titles(["VLLM::EngineCore", "VLLM::Worker_TP0"])).findings
+    assert judge.worker_titles(lone, with_titles(["VLLM::Worker"])).findings
+
+
 @pytest.mark.parametrize(
     "titles",
     [
