@@ -25,9 +25,9 @@ class Wanted:
     """A manifest together with what it points to in the repository.
 
     `own_files` are the files of the repository that the image is made of, whose bytes are in
-    the blob store already; `model_files` those of the model's folder. `place` turns a location
-    such as `image.graft[0]` into the text of an error's place. With `verdicts` the closure check
-    need not be made again for what it judged before.
+    the blob store already; `model_files` those of the model, once they are known. `place` turns a
+    location such as `image.graft[0]` into the text of an error's place. With `verdicts` the closure
+    check need not be made again for what it judged before.
     """
 
     manifest: ClusterManifest
@@ -66,7 +66,7 @@ def as_asked(lock: Lock, wanted: Wanted) -> Lock:
         update={
             "name": manifest.name,
             "image": image,
-            "model": locked_model(wanted),
+            "model": _model_as_asked(lock.model, wanted),
             "nodes": locked_nodes(manifest),
         }
     )
@@ -96,9 +96,21 @@ def locked_model(wanted: Wanted) -> LockedModel:
     return LockedModel(
         repo=model.repo,
         revision=model.revision,
+        include=model.include,
+        exclude=model.exclude,
         architectures=wanted.architectures,
+        model_type=wanted.model_type if model.repo else "",
         files=wanted.model_files,
     )
+
+
+def _model_as_asked(found: LockedModel, wanted: Wanted) -> LockedModel:
+    """What the manifest asks of the model; what only the Hub knows stays as it was found."""
+    model = locked_model(wanted)
+    if model.repo is None:
+        return model
+    of_the_hub = ("architectures", "model_type", "files")
+    return model.model_copy(update={name: getattr(found, name) for name in of_the_hub})
 
 
 def locked_nodes(manifest: ClusterManifest) -> tuple[LockedNode, ...]:

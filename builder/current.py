@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from builder.asked import Wanted, as_asked
+from builder.checkpoint import checkpoint_in
 from builder.differences import lock_differences, staleness
 from builder.edges.files import read_lock, read_manifest
 from builder.lock import FORMATS
@@ -56,22 +56,14 @@ def wanted_of(loaded: LoadedManifest) -> Wanted:
 def _checkpoint(loaded: LoadedManifest) -> tuple[tuple[str, ...], str]:
     """The architectures and the model type that the checkpoint's config.json states.
 
-    Nothing for a model of the Hub, and no model type if there is none, or if the checkpoint
-    brings its own configuration class.
+    Nothing for a model of the Hub, whose lock has them; else as checkpoint_in says.
     """
     folder = loaded.manifest.model.files
     if folder is None:
         return (), ""
     path = loaded.folder / folder / "config.json"
     try:
-        document = json.loads(path.read_bytes())
-        found = document["architectures"]
-        brings_own = "AutoConfig" in document.get("auto_map", {})
-        model_type = document.get("model_type", "")
-    except (OSError, ValueError, LookupError, TypeError, RecursionError, AttributeError) as error:
+        data = path.read_bytes()
+    except OSError as error:
         raise CheckpointConfigError(str(path), f"{type(error).__name__}: {error}") from error
-    if not (isinstance(found, list) and found and all(isinstance(item, str) for item in found)):
-        raise CheckpointConfigError(str(path), f"architectures = {found!r}")
-    if not isinstance(model_type, str):
-        raise CheckpointConfigError(str(path), f"model_type = {model_type!r}")
-    return tuple(found), "" if brings_own else model_type
+    return checkpoint_in(data, str(path))

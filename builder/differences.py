@@ -59,6 +59,8 @@ def staleness(lock: Lock, loaded: LoadedManifest) -> tuple[Difference, ...]:
             for path in sorted(locked.keys() | present.keys())
             if locked.get(path) != present.get(path)
         ]
+    elif not lock.model.files:
+        found.append(Difference(f"the files of {loaded.manifest.model.repo}", None, "by SHA-256"))
     if lock.cluster_digest != loaded.cluster_digest:
         found.append(Difference("the manifest", lock.cluster_digest, loaded.cluster_digest))
     return tuple(found)

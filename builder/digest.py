@@ -42,6 +42,11 @@ def digest_bytes(data: bytes) -> Digest:
     return Digest("sha256:" + hashlib.sha256(data).hexdigest())
 
 
+def git_sha1(data: bytes) -> str:
+    """The name that Git gives to a file of these bytes: 40 hex digits, of a SHA-1."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
 class Hasher:
     """Digest and size of bytes that come in chunks."""
 

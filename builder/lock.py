@@ -50,6 +50,16 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+class SparseRecord(Record):
+    """A record whose later fields are left out while they are empty: older locks stay valid."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = standard(self)
+        fields = type(self).model_fields
+        return {key: value for key, value in found.items() if value or fields[key].is_required()}
+
+
 class Formats(Record):
     """Versions of the byte formats that digests depend on."""
 
@@ -202,7 +212,7 @@ class LockedAcceptance(Record):
     reason: Reason
 
 
-class LockedImage(Record):
+class LockedImage(SparseRecord):
     """Everything that determines the hybrid image, and which findings it was made in spite of.
 
     `changes` are the changes asked of the base's configuration; `entrypoint` and `workdir` are what
@@ -230,28 +240,27 @@ class LockedImage(Record):
         """All edits in the order in which those of one file follow each other."""
         return (*self.patches, *self.tables)
 
-    @model_serializer(mode="wrap")
-    def _without_empty(self, standard: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Without lists that may be left out and are empty: older locks stay as they are."""
-        found: dict[str, object] = standard(self)
-        fields = type(self).model_fields
-        return {key: value for key, value in found.items() if value or fields[key].is_required()}
-
 
 class ModelFile(Record):
     """One file of the model; `path` is relative to the model's folder."""
 
-    path: str
-    size_bytes: int
+    path: RelativePath
+    size_bytes: Annotated[int, Field(ge=0)]
     digest: DigestText
 
 
-class LockedModel(Record):
-    """The model: what was asked, and the files it must consist of."""
+class LockedModel(SparseRecord):
+    """The model: what was asked, and the files it must consist of.
+
+    `model_type` is that of a checkpoint of the Hub, whose config.json need not be read again.
+    """
 
     repo: str | None
     revision: str | None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     architectures: tuple[str, ...]
+    model_type: str = ""
     files: tuple[ModelFile, ...]
 
 

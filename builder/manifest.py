@@ -68,6 +68,15 @@ class ModelSection(Section):
 
     repo: RepoName | None = None
     revision: Revision | None = None
+    include: tuple[Text, ...] = Field(
+        default=(),
+        description="patterns of the repository's files that are wanted, such as *.safetensors; "
+        "unset = all but README.md and Git's own",
+    )
+    exclude: tuple[Text, ...] = Field(
+        default=(),
+        description="patterns of the repository's files that are left out, such as original/*",
+    )
     files: ReachablePath | None = Field(
         default=None,
         description="the folder of the model's files, relative to the manifest's folder",

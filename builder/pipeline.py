@@ -16,6 +16,7 @@ from builder.edges.store import BlobStore
 from builder.edges.vendor import Vendored, vendor_folder
 from builder.edges.verdicts import VerdictFolder
 from builder.errors import LockError
+from builder.hub_model import with_hub_model
 from builder.labels import image_reference
 from builder.lock import all_digests, own_sources
 from builder.lock_errors import LockVersionError
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from builder.edges.folder import Reach
     from builder.edges.registry.push import Pushed
     from builder.image_section import Source
-    from builder.lock import Lock
+    from builder.lock import Lock, LockedModel
     from builder.oci.assemble import AssembledImage
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
@@ -218,10 +219,12 @@ def resolved(
     progress: Progress,
     reach: Reach | None,
     before: Lock | None = None,
+    model: LockedModel | None = None,
 ) -> Lock:
     """The lock of a manifest, which is written nowhere; raises what resolving raises.
 
-    `before` is a lock whose donors need not be read again, if they are the same.
+    `before` is a lock whose donors need not be read again, if they are the same; `model` one whose
+    files need not be asked for again.
     """
     # What grafts and judges takes longer to import than a locked image takes to build.
     from builder.resolve import resolve  # noqa: PLC0415
@@ -229,7 +232,8 @@ def resolved(
     store = store_of(loaded)
     store_own_files(loaded, store)
     sources = FolderSources(loaded, store, reach, progress)
-    wanted = replace(wanted_of(loaded), verdicts=VerdictFolder(loaded.folder / VERDICTS))
+    wanted = with_hub_model(wanted_of(loaded), model, progress)
+    wanted = replace(wanted, verdicts=VerdictFolder(loaded.folder / VERDICTS))
     return resolve(wanted, sources, store, progress, before)
 
 
@@ -244,7 +248,7 @@ def _locked_anew(loaded: LoadedManifest, progress: Progress, reach: Reach | None
     folder, store = vendor_folder(loaded), store_of(loaded)
     if folder and old:
         folder.offer(vendored(old), store)
-    new = resolved(loaded, progress, reach, old)
+    new = resolved(loaded, progress, reach, old, model=old.model if old else None)
     kept = keep_vendored(loaded, new)
     if old is None:
         write_lock(loaded.lock_path, new)
@@ -294,7 +298,7 @@ def _refill(
         folder.restock(vendored(lock), store)
         return
     progress.note("the store lacks inputs of the lock: reading the sources again")
-    _require_same(loaded, lock, resolved(loaded, progress, reach))
+    _require_same(loaded, lock, resolved(loaded, progress, reach, model=lock.model))
 
 
 def _assembled(loaded: LoadedManifest, lock: Lock, blobs: Blobs) -> AssembledImage:

@@ -40,7 +40,7 @@ class CheckpointConfigError(BuildError):
         what="the checkpoint's architectures cannot be read",
         expected='a JSON object with "architectures": ["NameForCausalLM"]',
         found="{found}",
-        remedy="point [model] files at a folder with the checkpoint's own config.json",
+        remedy="point [model] at a folder or a repository with the checkpoint's own config.json",
     )
 
 

@@ -1,4 +1,4 @@
-"""Donors that need not be read again: their files are at hand, and nothing else moved either."""
+"""What need not be read again, since a lock has it: donors, and the list of a model's files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest
     from builder.image_section import Graft, ImageSection, Source
-    from builder.lock import Lock, LockedBase, LockedDonor, LockedImage, LockedPick
+    from builder.lock import (
+        Lock,
+        LockedBase,
+        LockedDonor,
+        LockedImage,
+        LockedModel,
+        LockedPick,
+    )
+    from builder.manifest import ModelSection
     from builder.sources import Blobs
 
 
@@ -88,6 +96,13 @@ def is_same_graft(image: LockedImage, before: LockedImage) -> bool:
     update: dict[str, object] = {name: getattr(before, name) for name in free}
     update["base"] = image.base.model_copy(update={"dirs": before.base.dirs})
     return image.model_copy(update=update) == before
+
+
+def is_same_model(section: ModelSection, before: LockedModel) -> bool:
+    """Whether a lock has the files of just this model of the Hub: a commit never changes."""
+    asked = (section.repo, section.revision, section.include, section.exclude)
+    found = (before.repo, before.revision, before.include, before.exclude)
+    return asked == found and bool(before.files)
 
 
 def _is_at_hand(digest: Digest, blobs: Blobs) -> bool:

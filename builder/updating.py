@@ -62,14 +62,15 @@ def update(
         return UpdateReport(pin, before)
     data = edited_manifest(loaded, [pin.edit()])
     with store_of(loaded).held():  # until the lock names what was put there
-        after = resolved(with_bytes(loaded, data), progress, reach)
+        locked = before.lock.model  # its list is asked for anew if the model is what moves
+        after = resolved(with_bytes(loaded, data), progress, reach, None, locked)
         others = differences(inputs_beside(name, before.lock), inputs_beside(name, after))
         if others:
             raise OtherInputMovedError(str(loaded.lock_path), name, others)
-        kept = keep_vendored(loaded, after)
+        vendored = keep_vendored(loaded, after)
         _write_both(loaded, data, after)
     changes = lock_differences(before.lock, after)
-    return UpdateReport(pin, replace(before, lock=after, changes=changes, vendored=kept))
+    return UpdateReport(pin, replace(before, lock=after, changes=changes, vendored=vendored))
 
 
 def inputs_beside(name: str, lock: Lock) -> JsonValue:

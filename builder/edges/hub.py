@@ -1,64 +1,91 @@
-"""The commit that a model's main branch has now, asked of the Hugging Face Hub or a mirror."""
+"""What the Hugging Face Hub, or a mirror, says of a model: its newest commit, its files."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
-from builder.edges.hub_errors import HubError
+from builder.digest import digest_bytes, git_sha1
+from builder.edges.hub_errors import (
+    HubDamagedError,
+    HubError,
+    HubFilesError,
+    HubNameError,
+    NoModelFileError,
+    refusal,
+)
+from builder.edges.hub_login import HubLogin, hub_login
 from builder.edges.registry.errors import OfflineError, RegistryError
 from builder.edges.registry.transport import Transport, host_of, origin
+from builder.hub_tree import TreeError, chosen, read_page
+from builder.lock import ModelFile
 
-ENDPOINT: Final = "HF_ENDPOINT"
-TOKEN: Final = "HF_TOKEN"  # noqa: S105 - the name of the variable
-HUB: Final = "https://huggingface.co"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from builder.edges.registry.transport import Answer
+    from builder.hub_tree import HubFile
+    from builder.manifest import ModelSection
+
 BRANCH: Final = "main"
+CONFIG: Final = "config.json"
+
+MOST_PAGES: Final = 1000
+MOST_SMALL_BYTES: Final = 64 * 2**20
+"""Of a file that is not in LFS; the Hub itself takes 10 MB."""
 
 _MOST_BYTES: Final = 8 * 2**20
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
-_ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+(?:/[^\s?#]*)?")
+_PARALLEL: Final = 8
+_ENDLESS: Final = "a listing without end"
+_SAFE: Final = "https, or http on this machine alone"
+
+
+class Hub:
+    """One model on the Hub; `place` is where the manifest names it, for errors."""
+
+    def __init__(self, repo: str, *, place: str) -> None:
+        """Read the login; HubAddressError."""
+        self.login: HubLogin = hub_login(place, repo)
+        self.repo = repo
+        self.place = place
+        endpoint, token = self.login.endpoint, self.login.token
+        plain = endpoint.startswith("http://")
+        self.transport = Transport(place, host_of(endpoint), plain_http=plain)
+        self._headers = {}
+        if token:
+            self.transport.secrets.add(token)
+            self._headers["Authorization"] = f"Bearer {token}"
+
+    def ask(self, url: str, *, most_bytes: int = _MOST_BYTES) -> Answer:
+        """The answer for an address of the endpoint, which alone gets the token; RegistryError."""
+        self.transport.require_safe(url, expected=_SAFE)
+        same = origin(url) == origin(self.login.endpoint)
+        headers = {"Accept": "*/*", **(self._headers if same else {})}
+        return self.transport.fetch(url, headers, most_bytes=most_bytes)
 
 
 def latest_commit(repo: str, *, place: str) -> str:
     """The commit of a model's main branch, 40 hex digits; HubError, or OfflineError.
 
-    HF_ENDPOINT names another server, HF_TOKEN logs in, as for Hugging Face's own tools.
+    HF_ENDPOINT names another server, HF_TOKEN or `hf auth login` logs in, as for Hugging Face's
+    own tools.
     """
-    endpoint = _endpoint(place, repo)
-    transport = Transport(place, host_of(endpoint), plain_http=endpoint.startswith("http://"))
-    headers = {"Accept": "application/json"}
-    token = os.environ.get(TOKEN)
-    if token:
-        if not _TOKEN.fullmatch(token):
-            raise HubError(place, repo, f"{TOKEN} is no token: it has a space or a foreign letter")
-        transport.secrets.add(token)
-        headers["Authorization"] = f"Bearer {token}"
-    url = f"{endpoint}/api/models/{repo}/revision/{BRANCH}"
+    hub = Hub(repo, place=place)
+    url = f"{hub.login.endpoint}/api/models/{repo}/revision/{BRANCH}"
     try:
-        transport.require_safe(url, expected="https, or http on this machine alone")
-        answer = transport.fetch(url, headers, most_bytes=_MOST_BYTES)
+        answer = hub.ask(url)
         if answer.response.status_code != HTTPStatus.OK:
-            raise HubError(place, repo, transport.said(answer.response))
+            raise HubError(place, repo, hub.transport.said(answer.response))
     except OfflineError:
         raise
     except RegistryError as error:
         raise HubError(place, repo, error.messages[0].found) from error
     return _commit_in(answer.body, place=place, repo=repo)
-
-
-def _endpoint(place: str, repo: str) -> str:
-    """The server to ask, without a slash at its end; HubError for what is no address."""
-    endpoint = (os.environ.get(ENDPOINT) or HUB).rstrip("/")
-    with suppress(ValueError):
-        if _ADDRESS.fullmatch(endpoint) and origin(endpoint):
-            return endpoint
-    shown = endpoint.rpartition("@")[2]  # what precedes may be a password
-    raise HubError(place, repo, f"{ENDPOINT} is no address: {shown!r}")
 
 
 def _commit_in(body: bytes, *, place: str, repo: str) -> str:
@@ -69,3 +96,100 @@ def _commit_in(body: bytes, *, place: str, repo: str) -> str:
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
         raise HubError(place, repo, f"sha = {commit!r}"[:80])
     return commit
+
+
+def files_at_revision(
+    model: ModelSection, *, place: str, told: Callable[[int, int], None]
+) -> tuple[tuple[ModelFile, ...], bytes | None]:
+    """The wanted files of a model at its revision, sorted by path, and its config.json's bytes.
+
+    The SHA-256 of large files is the Hub's word; small ones are fetched, compared with their Git
+    hash and hashed, `told` how many of how many. None where the model has no config.json. Raises
+    HubFilesError and what is derived from it, or OfflineError.
+    """
+    assert model.repo is not None
+    assert model.revision is not None
+    asked = _Asked(Hub(model.repo, place=place), model.revision)
+    try:
+        files = chosen(asked.tree(), model.include, model.exclude)
+    except TreeError as error:
+        raise HubNameError(place, model.repo, model.revision, str(error)) from error
+    if not files:
+        raise NoModelFileError(place, model.repo, model.revision, "no file fits")
+    small = [file for file in files if file.digest is None]
+    locked = {file.path: file.digest for file in files if file.digest is not None}
+    config = None
+    told(0, len(small))
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        for number, (file, data) in enumerate(zip(small, pool.map(asked.bytes_of, small)), 1):  # noqa: B905 - of one length
+            locked[file.path] = digest_bytes(data)
+            config = data if file.path == CONFIG else config
+            told(number, len(small))
+    return tuple(
+        ModelFile(path=file.path, size_bytes=file.size_bytes, digest=locked[file.path])
+        for file in files
+    ), config
+
+
+class _Asked:
+    """What is asked about one revision."""
+
+    def __init__(self, hub: Hub, revision: str) -> None:
+        self._hub = hub
+        self._revision = revision
+
+    def tree(self) -> Sequence[HubFile]:
+        """All files, page by page; TreeError for what is no listing."""
+        hub = self._hub
+        root = f"{hub.login.endpoint}/api/models/{hub.repo}/tree/{self._revision}"
+        url: str | None = f"{root}?recursive=true"
+        found: list[HubFile] = []
+        seen: set[str] = set()
+        while url is not None:
+            if url in seen or len(seen) >= MOST_PAGES:
+                raise TreeError(_ENDLESS)
+            seen.add(url)
+            answer = self._get(url)
+            found += read_page(answer.body)
+            following = _next(answer.response.links)
+            url = None if following is None else hub.transport.joined(url, following)
+        return found
+
+    def bytes_of(self, file: HubFile) -> bytes:
+        """A small file's bytes, proven; HubDamagedError for others."""
+        if file.size_bytes > MOST_SMALL_BYTES:
+            raise self._failed(
+                HubFilesError, f"{file.path} has {file.size_bytes} bytes, no SHA-256"
+            )
+        hub = self._hub
+        path = f"{hub.repo}/resolve/{self._revision}/{quote(file.path)}"
+        data = self._get(f"{hub.login.endpoint}/{path}", file.size_bytes).body
+        found = git_sha1(data)
+        if len(data) != file.size_bytes or found != file.git_sha1:
+            expected = f"{file.size_bytes} bytes, Git's SHA-1 {file.git_sha1}"
+            said = f"{len(data)} bytes, {found}"
+            names = (hub.place, hub.repo, self._revision, said)
+            raise HubDamagedError(*names, path=file.path, expected=expected)
+        return data
+
+    def _get(self, url: str, most_bytes: int = _MOST_BYTES) -> Answer:
+        hub = self._hub
+        try:
+            answer = hub.ask(url, most_bytes=most_bytes)
+        except OfflineError:
+            raise
+        except RegistryError as error:
+            raise self._failed(HubFilesError, error.messages[0].found) from error
+        response = answer.response
+        if response.status_code != HTTPStatus.OK:
+            kind = refusal(response.status_code, response.headers.get("X-Error-Code", ""))
+            raise self._failed(kind, hub.transport.said(response))
+        return answer
+
+    def _failed(self, kind: type[HubFilesError], found: str) -> HubFilesError:
+        return kind(self._hub.place, self._hub.repo, self._revision, found)
+
+
+def _next(links: Mapping[str, Mapping[str, str]]) -> str | None:
+    """The address of the next page, as the answer's Link header has it."""
+    return links.get("next", {}).get("url")

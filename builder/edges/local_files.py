@@ -7,8 +7,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from builder.digest import Hasher
-from builder.edges.disk import chunks_of
+from builder.edges.hashes import Hashes, of
 from builder.lock import ModelFile
 from builder.read.problems import Problem
 
@@ -36,10 +35,14 @@ class LocalFiles:
 def read_local_files(folder: Path, parts: Parts) -> LocalFiles:
     """The files that the valid parts of a manifest name, each read once.
 
+    A large file of the model is not read again while its marks are those that were noted.
+
     Only regular files count. A symlink is refused, on the way to a file too: it can lead out of the
     repository, and then two checkouts of one commit would differ.
     """
     reader = _Reader(folder)
+    model = parts.model.files if parts.model else None
+    model_files = () if model is None else reader.below(model, ("model", "files"))
     own = {
         file.source: reader.file(file.source, file.source, ("image", "file", number, "source"))
         for number, file in parts.files.items()
@@ -53,10 +56,9 @@ def read_local_files(folder: Path, parts: Parts) -> LocalFiles:
         if plugin.source is not None:
             loc = ("image", "plugin", number, "source")
             own |= reader.modules(plugin.source, loc, known=own)
-    model = parts.model.files if parts.model else None
     return LocalFiles(
         own_files={source: file for source, file in sorted(own.items()) if file is not None},
-        model_files=() if model is None else reader.below(model, ("model", "files")),
+        model_files=model_files,
         problems=tuple(reader.problems),
     )
 
@@ -89,6 +91,7 @@ class _Reader:
     def __init__(self, folder: Path) -> None:
         self.problems: list[Problem] = []
         self._folder = folder
+        self._hashes: Hashes | None = None
 
     def file(self, path: str, name: str, loc: Loc) -> ModelFile | None:
         """The file as `name`; None, and a problem at `loc`, if it cannot be used."""
@@ -111,7 +114,9 @@ class _Reader:
             return ()
         if not paths:
             self._refuse(loc, "the model's files", f"{root}: an empty folder")
-        files = (self.file(path, path.removeprefix(f"{root}/"), loc) for path in paths)
+        with Hashes(self._folder) as self._hashes:
+            files = [self.file(path, path.removeprefix(f"{root}/"), loc) for path in paths]
+        self._hashes = None
         return tuple(file for file in files if file is not None)
 
     def modules(self, root: str, loc: Loc, *, known: Container[str]) -> dict[str, ModelFile | None]:
@@ -163,14 +168,12 @@ class _Reader:
                 raise _UnusableError(kind_found if here == path else f"{here} is {kind_found}")
 
     def _hashed(self, path: str, name: str) -> ModelFile:
-        hasher = Hasher()
         try:
             with (self._folder / path).open("rb") as stream:
-                for chunk in chunks_of(stream):
-                    hasher.update(chunk)
+                size_bytes, digest = self._hashes.of(path, stream) if self._hashes else of(stream)
         except OSError as error:
             raise _UnusableError(_reason(error)) from error
-        return ModelFile(path=name, size_bytes=hasher.size_bytes, digest=hasher.digest())
+        return ModelFile(path=name, size_bytes=size_bytes, digest=digest)
 
     def _refuse(self, loc: Loc, expected: str, found: str) -> None:
         self.problems.append(

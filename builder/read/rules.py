@@ -2,7 +2,7 @@
 
 Every rule is a function of the valid parts and yields the problems it finds; RULES is all of them.
 Those about nodes and their fabric stand in builder/read/fabric_rules.py, those about what is
-accepted in builder/read/accept_rules.py.
+accepted in builder/read/accept_rules.py, those about the model in builder/read/model_rules.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from builder.read.accept_rules import ACCEPT_RULES
 from builder.read.fabric_rules import FABRIC_RULES
 from builder.read.folder_rules import plugins_are_no_cache, vendored_files_lie_apart
+from builder.read.model_rules import MODEL_RULES
 from builder.read.problems import Problem, repeated, value_text
 from builder.topology import OF_ONE_NODE
 
@@ -268,43 +269,6 @@ def mount_targets_differ(parts: Parts) -> Iterator[Problem]:
     )
 
 
-def the_model_has_one_origin(parts: Parts) -> Iterator[Problem]:
-    """The model comes from the Hub or from the repository."""
-    model = parts.model
-    if model is None or (model.repo is None) != (model.files is None):
-        return
-    yield Problem(
-        ("model",) if model.repo is None else ("model", "files"),
-        "the model needs exactly one origin",
-        expected="repo with revision (from the Hub), or files (a folder beside the manifest)",
-        found="neither" if model.repo is None else "both",
-        remedy="add one of them" if model.repo is None else "remove one of them",
-    )
-
-
-def a_repo_has_a_revision(parts: Parts) -> Iterator[Problem]:
-    """A repository of the Hub is pinned by commit, and nothing else has a revision."""
-    model = parts.model
-    if model is None:
-        return
-    if model.repo is not None and model.revision is None:
-        yield Problem(
-            ("model", "revision"),
-            "missing",
-            expected="the commit of the model, 40 hex digits: a branch moves",
-            found="nothing",
-            remedy=f"add model.revision, a commit of https://huggingface.co/{model.repo}/commits",
-        )
-    if model.repo is None and model.revision is not None:
-        yield Problem(
-            ("model", "revision"),
-            "a revision without a repository",
-            expected="repo beside revision",
-            found=value_text(model.revision),
-            remedy="add model.repo, or remove model.revision: own files are pinned by their hashes",
-        )
-
-
 def rendered_options_are_not_repeated(parts: Parts) -> Iterator[Problem]:
     """[serve].args leaves alone what is rendered for every rank: the ranks must not differ."""
     for key in parts.serve.args if parts.serve else ():
@@ -379,8 +343,7 @@ RULES: Final[tuple[Rule, ...]] = (
     plugins_are_no_cache,
     own_targets_differ,
     mount_targets_differ,
-    the_model_has_one_origin,
-    a_repo_has_a_revision,
+    *MODEL_RULES,
     vendored_files_lie_apart,
     rendered_options_are_not_repeated,
     options_differ,

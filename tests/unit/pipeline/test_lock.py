@@ -377,17 +377,6 @@ def test_a_checkpoint_without_config_is_told(project: Project) -> None:
         project.lock()
 
 
-def test_a_model_of_the_hub_has_no_files_and_no_architectures(project: Project) -> None:
-    revision = "0123456789abcdef0123456789abcdef01234567"
-    project.edit('files = "model"', f'repo = "org/new"\nrevision = "{revision}"')
-
-    model = project.lock().lock.model
-
-    assert (model.repo, model.revision) == ("org/new", revision)
-    assert (model.files, model.architectures) == ((), ())
-    assert not project.check().written
-
-
 def test_a_missing_own_file_is_a_problem_of_the_manifest(project: Project) -> None:
     project.lock()
     (project.folder / "files" / "template.jinja").unlink()

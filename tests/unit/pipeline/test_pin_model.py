@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder import pinning, updating
+from builder.digest import digest_bytes
 from builder.edges.hub_errors import HubError
 from builder.edges.registry.errors import OfflineError
 from builder.inputs import UnknownInputError
 from builder.progress import Silent
+from tests.hub import Hub, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,18 +71,25 @@ def of_the_hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def test_a_model_s_newest_commit_is_written_and_locked(
     of_the_hub: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_the_hub.lock()
-    before = of_the_hub.file.read_text(), of_the_hub.read_lock()
-    hub = StandInHub(200, json.dumps({"id": "team/model", "sha": NEW}).encode())
-    with standing_in(hub) as endpoint:
-        monkeypatch.setenv("HF_ENDPOINT", f"{endpoint}/")
+    config = (of_the_hub.folder / "model" / "config.json").read_bytes()
+    files = {"config.json": config, "weights": b"w" * 2000}
+    with serving(Hub(files, revision=OLD, token=TOKEN)) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", f"{hub.url}/")
+        of_the_hub.lock()
+        before = of_the_hub.file.read_text(), of_the_hub.read_lock()
+        hub.revision, hub.files["weights"] = NEW, b"v" * 2000
+        hub.asked.clear()
         report = updating.update(of_the_hub.file, "model", Silent())
 
     assert of_the_hub.file.read_text() == before[0].replace(OLD, NEW)
-    assert of_the_hub.read_lock().model.revision == NEW
-    assert of_the_hub.read_lock().image == before[1].image
+    after = of_the_hub.read_lock()
+    assert after.model.revision == NEW
+    assert [file.digest for file in after.model.files] == [
+        digest_bytes(data) for data in hub.files.values()
+    ]
+    assert after.image == before[1].image
     assert f"model: team/model: {OLD} -> {NEW} (commit of main)" in report.text()
-    assert hub.asked == [("/api/models/team/model/revision/main", f"Bearer {TOKEN}")]
+    assert hub.asked[0] == ("GET", "/api/models/team/model/revision/main", f"Bearer {TOKEN}")
 
 
 @pytest.mark.parametrize(
