@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.standin import ADDRESSES, END_S, wait_for
+from tests.standin import ADDRESSES, END_S, Difference, wait_for
 
 if TYPE_CHECKING:
-    from tests.standin import Server
+    from tests.standin import Server, Starter
 
 
 def test_a_completion_has_the_fields_clients_count_on(pair: Server) -> None:
@@ -173,3 +173,23 @@ def _metric(server: Server, name: str, **labels: str) -> float:
     wanted = f'vllm:{name}{{engine="0",model_name="tiny"{more}}} '
     lines = _metrics(server).decode().splitlines()
     return float(next(line for line in lines if line.startswith(wanted)).removeprefix(wanted))
+
+
+def test_with_a_key_in_the_environment_the_api_wants_it_and_health_does_not(
+    starter: Starter,
+) -> None:
+    server = starter.start(different={0: Difference(env={"VLLM_API_KEY": "a key"})})
+    server.wait_up()
+
+    def asked(path: str, **headers: str) -> int:
+        connection = http.client.HTTPConnection(ADDRESSES[0], server.port, timeout=10)
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().status
+
+    assert server.post("/v1/completions", prompt="a") == (401, {"error": "Unauthorized"})
+    assert asked("/v1/models") == 401
+    assert asked("/v1/models", Authorization="Bearer another key") == 401
+    assert asked("/v1/models", Authorization="a key") == 401
+    assert asked("/v1/models", Authorization="Bearer a key") == 200
+    assert asked("/version") == asked("/health") == asked("/metrics") == 200
+    assert "a key" not in server.logs()

@@ -18,3 +18,8 @@ def process_name_prefix() -> str:
 def gloo_socket_ifname() -> str:
     """GLOO_SOCKET_IFNAME: the interface of the fabric; empty if unset."""
     return os.environ.get("GLOO_SOCKET_IFNAME", "")
+
+
+def api_key() -> str:
+    """VLLM_API_KEY: what requests to /v1 must bring; empty if they need bring nothing."""
+    return os.environ.get("VLLM_API_KEY", "")

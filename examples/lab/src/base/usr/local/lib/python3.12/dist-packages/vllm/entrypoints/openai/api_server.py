@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import http.server
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Callable, Dict, Iterator, Tuple
 from vllm.config import VllmConfig
 from vllm.entrypoints.openai.protocol import Json, RequestError, parse_json
 from vllm.entrypoints.openai.serving import Job, Serving
+from vllm.envs import api_key
 from vllm.logger import init_logger, log_like_uvicorn
 from vllm.v1.engine.async_llm import AsyncLLM, EngineDeadError
 from vllm.version import __version__
@@ -67,7 +69,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         allowed = [method for method, known in ROUTES if known == path]
         try:
-            if self.command in allowed:
+            if not self._may_ask(path):
+                self.close_connection = True  # a body, if there is one, stays unread
+                self._send_json(HTTPStatus.UNAUTHORIZED, {"error": "Unauthorized"})
+            elif self.command in allowed:
                 ROUTES[self.command, path](self)
             else:
                 self.close_connection = True  # a body, if there is one, stays unread
@@ -80,6 +85,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._send_json(dead.status, dead.body())
         except ConnectionError:
             self.close_connection = True  # the client went away
+
+    def _may_ask(self, path: str) -> bool:
+        """Whether the request brings the key that its route needs: as in vLLM only those of /v1."""
+        key = api_key()
+        if not key or not path.startswith("/v1"):
+            return True
+        sent = self.headers.get("Authorization", "").encode("utf-8", "replace")
+        return hmac.compare_digest(sent, f"Bearer {key}".encode("utf-8", "surrogateescape"))
 
     def health(self) -> None:
         """200 while the engine core lives: as in vLLM this asks no rank anything."""
