@@ -1,4 +1,7 @@
-"""Text that nodes print -> values: sysfs, /proc/net and `ip -json`."""
+"""Text that nodes print -> values: sysfs, /proc/net and `ip -json`.
+
+What is told of the machine itself stands in deploy/parse_host.py.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import re
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 
-from deploy.state import HcaFacts, Listener, NetdevFacts
+from deploy.state import GidFacts, HcaFacts, Listener, NetdevFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+RDMA: Final = "/sys/class/infiniband"
 
 LISTEN: Final = "0A"
 """TCP_LISTEN, as /proc/net/tcp spells it."""
@@ -28,35 +33,68 @@ def lines_by_file(output: str) -> dict[str, list[str]]:
     return files
 
 
-def hca_facts(devices: Iterable[str], files: Mapping[str, list[str]]) -> tuple[HcaFacts, ...]:
+def hca_facts(
+    devices: Iterable[str], files: Mapping[str, list[str]], readable: Collection[str] = ()
+) -> tuple[HcaFacts, ...]:
     """Every RDMA device, by name.
 
     `devices` are the paths found directly below /sys/class/infiniband and below the folders
-    /sys/class/infiniband/HCA/device/net; `files` the sysfs files read of some of the devices.
+    /sys/class/infiniband/HCA/device/net; `files` the sysfs files read of the devices. Of the
+    GID tables only used slots are in it: slot 0 is in `readable` when a table can be read at all.
     """
     netdevs: dict[str, list[str]] = {}
     for path in devices:
-        parts = path.removeprefix("/sys/class/infiniband/").split("/")
+        parts = path.removeprefix(f"{RDMA}/").split("/")
         of_device = netdevs.setdefault(parts[0], [])
         if len(parts) > 1:
             of_device.append(parts[-1])
-    return tuple(_hca(name, sorted(netdevs[name]), files) for name in sorted(netdevs))
+    return tuple(_hca(name, sorted(netdevs[name]), files, readable) for name in sorted(netdevs))
 
 
-def _hca(name: str, netdevs: list[str], files: Mapping[str, list[str]]) -> HcaFacts:
-    port = f"/sys/class/infiniband/{name}/ports/1"
+def _hca(
+    name: str, netdevs: list[str], files: Mapping[str, list[str]], readable: Collection[str]
+) -> HcaFacts:
+    device = f"{RDMA}/{name}"
 
     def text_of(file: str) -> str:
-        return "".join(files.get(f"{port}/{file}", [])[:1]).strip()
+        return "".join(files.get(f"{device}/{file}", [])[:1]).strip()
 
     # `200 Gb/sec (2X NDR)` and `200 Gb/sec (4X HDR)` both occur: the number alone counts.
-    rate = re.match(r"\d+", text_of("rate"))
+    rate = _number_in(text_of("ports/1/rate"))
+    width = _number_in(text_of("device/current_link_width"))
     return HcaFacts(
         name=name,
-        state=text_of("state"),
-        link_layer=text_of("link_layer"),
-        rate_gbit_s=int(rate.group()) if rate else None,
+        state=text_of("ports/1/state"),
+        link_layer=text_of("ports/1/link_layer"),
+        rate_gbit_s=None if rate is None else int(rate),
         netdevs=tuple(netdevs),
+        phys_state=text_of("ports/1/phys_state"),
+        firmware=text_of("fw_ver"),
+        pcie_gt_s=_number_in(text_of("device/current_link_speed")),
+        pcie_width=None if width is None else int(width),
+        gids=_gids(f"{device}/ports/1", files, readable),
+    )
+
+
+def _number_in(text: str) -> float | None:
+    found = re.match(r"\d+(\.\d+)?", text)
+    return float(found.group()) if found else None
+
+
+def _gids(
+    port: str, files: Mapping[str, list[str]], readable: Collection[str]
+) -> tuple[GidFacts, ...] | None:
+    if f"{port}/gids/0" not in readable:
+        return None
+    slots = (path.removeprefix(f"{port}/gids/") for path in files)
+    used = sorted(int(slot) for slot in slots if slot.isdecimal())
+    return tuple(
+        GidFacts(
+            index=index,
+            gid="".join(files[f"{port}/gids/{index}"][:1]).strip(),
+            kind="".join(files.get(f"{port}/gid_attrs/types/{index}", [])[:1]).strip(),
+        )
+        for index in used
     )
 
 
@@ -95,13 +133,18 @@ def _without_link(path: str) -> str:
 
 
 def netdev_facts(output: bytes) -> tuple[NetdevFacts, ...]:
-    """The interfaces in the output of `ip -json -4 address show`; `ip` prints nothing for none."""
+    """The interfaces in the output of `ip -json address show`; `ip` prints nothing for none."""
     found: list[dict[str, Any]] = json.loads(output or b"[]")
     return tuple(sorted((_netdev(item) for item in found if item), key=lambda item: item.name))
 
 
 def _netdev(item: Mapping[str, Any]) -> NetdevFacts:
-    return NetdevFacts(str(item["ifname"]), int(item["mtu"]), tuple(_addresses(item)))
+    return NetdevFacts(
+        name=str(item["ifname"]),
+        mtu=int(item["mtu"]),
+        addresses=tuple(_addresses(item)),
+        flags=tuple(map(str, item.get("flags", ()))),
+    )
 
 
 def _addresses(item: Mapping[str, Any]) -> Iterator[IPv4Interface]:

@@ -17,31 +17,32 @@ from deploy.edges.reach import engine_of_node
 from deploy.errors import PreflightError, SilentPairError
 from deploy.interrupts import Interrupts
 from deploy.plan import make_plan
-from deploy.preflight import preflight
+from deploy.preflight import errors_of, preflight, warnings_of
 from deploy.reaching import connected, guarded, observed, wanted_by
-from deploy.reports import DeployReport, PlanReport
+from deploy.reports import DeployReport, PlanReport, warned
 from deploy.state import Outcome
 from deploy.together import together
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
     from pathlib import Path
 
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
     from builder.reports import Built
     from deploy.actions import Plan
+    from deploy.preflight import Finding
     from deploy.reaching import Nodes
-    from deploy.state import NodeState
-    from deploy.wanted import Wanted
 
 
 def plan(file: Path) -> PlanReport:
     """What deploy would do on each node, changing nothing; PreflightError if a node is unfit."""
     loaded, wanted = wanted_by(file)
     with connected(loaded) as nodes:
-        todo = _planned(wanted, observed(wanted, nodes))
-    return PlanReport(wanted.manifest.name, todo, weakenings(wanted.manifest))
+        states = observed(wanted, nodes)
+        warnings = _fit(preflight(wanted, states))
+    todo = make_plan(wanted, states)
+    return PlanReport(wanted.manifest.name, todo, weakenings(wanted.manifest), warnings)
 
 
 def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> DeployReport:
@@ -59,7 +60,11 @@ def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> Depl
         guarded(nodes, "deploy", by_force=break_guard),
     ):
         progress.stage("look at the nodes")
-        todo = _planned(wanted, observed(wanted, nodes))
+        states = observed(wanted, nodes)
+        warnings = _fit(preflight(wanted, states))
+        if warnings:
+            progress.note(warned(warnings))
+        todo = make_plan(wanted, states)
         together({name: partial(node.remember_model, progress) for name, node in nodes.items()})
         serve = wanted.manifest.serve
         if todo.up_to_date:
@@ -108,11 +113,12 @@ def offer_of(built: Built) -> Offer:
     )
 
 
-def _planned(wanted: Wanted, states: Mapping[str, NodeState]) -> Plan:
-    findings = preflight(wanted, states)
-    if findings:
-        raise PreflightError(findings)
-    return make_plan(wanted, states)
+def _fit(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The warnings among findings; PreflightError when one of them is an error."""
+    errors = errors_of(findings)
+    if errors:
+        raise PreflightError(errors)
+    return warnings_of(findings)
 
 
 def _require_answer(todo: Plan, nodes: Nodes, timeout_s: float) -> None:

@@ -9,23 +9,33 @@ from deploy.actions import size_text
 from deploy.state import TRIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from builder.digest import JsonValue
     from builder.errors import SparklockError
     from builder.privileges import Weakening
     from deploy.actions import Plan
     from deploy.delivery import Delivered
+    from deploy.preflight.finding import Finding
     from deploy.state import ContainerFacts, EngineFacts
+
+
+def warned(warnings: Sequence[Finding]) -> str:
+    """That preflight has something to tell, in one line."""
+    count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+    first = warnings[0].message
+    more = "" if len(warnings) == 1 else ", and more"
+    return f"preflight: {count}, inv doctor shows them ({first.place}: {first.what}{more})"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """What `deploy` would do, and why."""
+    """What `deploy` would do, and why; `warnings` are what preflight found and goes on with."""
 
     cluster: str
     plan: Plan
     weakenings: tuple[Weakening, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def up_to_date(self) -> bool:
@@ -35,7 +45,8 @@ class PlanReport:
     def text(self) -> str:
         """The plan as lines of plain text, phase by phase; what weakens the default comes last."""
         weaker = (weakening.text for weakening in self.weakenings)
-        return "\n".join([f"{self.cluster}: {self.plan.text()}", *weaker])
+        told = [warned(self.warnings)] if self.warnings else []
+        return "\n".join([f"{self.cluster}: {self.plan.text()}", *weaker, *told])
 
     def as_json(self) -> dict[str, JsonValue]:
         """The plan as a JSON object."""
@@ -43,6 +54,7 @@ class PlanReport:
             "cluster": self.cluster,
             **self.plan.as_json(),
             "weakenings": [weakening.as_json() for weakening in self.weakenings],
+            "warnings": [finding.as_json() for finding in self.warnings],
         }
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Interface
 
     from builder.digest import Digest
+    from deploy.host import HostFacts, OtherContainer
 
 
 TRIAL: Final = ".trial"
@@ -27,13 +28,19 @@ class ImageStore(Enum):
 class EngineFacts:
     """A node's Docker Engine; `platform` is `linux/arm64` or `linux/amd64`.
 
-    `data_root` is the folder of its data; empty if it does not tell.
+    `data_root` is the folder of its data; empty if it does not tell. `runtimes` are the names of
+    its container runtimes, `gpu_cdi` says that it found GPUs through CDI, `rootless` that it runs
+    as an ordinary user.
     """
 
     version: str
     store: ImageStore
     platform: str
     data_root: str = ""
+    runtimes: tuple[str, ...] = ()
+    gpu_cdi: bool = False
+    rootless: bool = False
+    cgroup_driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +124,45 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
+class GidFacts:
+    """A used slot of a port's GID table; `kind` is `RoCE v2` or `IB/RoCE v1`, empty if untold."""
+
+    index: int
+    gid: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class HcaFacts:
-    """Port 1 of an RDMA device, as sysfs tells it; `rate_gbit_s` is None when it tells nothing."""
+    """Port 1 of an RDMA device, as sysfs tells it; what it does not tell is empty or None.
+
+    `pcie_gt_s` and `pcie_width` are the link that the device has now. `gids` is None when its table
+    cannot be read.
+    """
 
     name: str
     state: str
     link_layer: str
     rate_gbit_s: int | None
     netdevs: tuple[str, ...]
+    phys_state: str = ""
+    firmware: str = ""
+    pcie_gt_s: float | None = None
+    pcie_width: int | None = None
+    gids: tuple[GidFacts, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NetdevFacts:
-    """A network interface and its IPv4 addresses; `mtu` in bytes."""
+    """A network interface and its IPv4 addresses; `mtu` in bytes.
+
+    `flags` are the kernel's: `UP` is what was asked of it, `LOWER_UP` that it has a carrier.
+    """
 
     name: str
     mtu: int
     addresses: tuple[IPv4Interface, ...]
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +185,8 @@ class NodeState:
     there. `containers` are sorted by name, `model_files` by path; `model_files` holds no file that
     the lock does not name, and `model_transfer` says whether an earlier transfer left files beside
     them. `hcas` are all RDMA devices of the node, listed in the manifest or not. `supply` is asked
-    only when the node lacks the image.
+    only when the node lacks the image. `host` is the machine, and `others` are the containers that
+    are not this cluster's.
     """
 
     node: str
@@ -170,6 +200,8 @@ class NodeState:
     model_files: tuple[ModelFileFacts, ...]
     model_transfer: bool
     supply: SupplyFacts | None = None
+    host: HostFacts | None = None
+    others: tuple[OtherContainer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from builder.edges.daemon_api import SNAPSHOTTER
 from builder.edges.registry.docker_config import require_usable_by_docker
 from deploy import node_errors
 from deploy.edges.waiting import until_stopped
+from deploy.host import OtherContainer
 from deploy.state import (
     ContainerFacts,
     EngineFacts,
@@ -46,6 +47,9 @@ REGISTRY_S: Final = 15
 
 LOGIN_WORDS: Final = ("unauthorized", "denied", "authentication required", "basic auth")
 """What registries say to those who have not logged in; Docker gives no status of its own to it."""
+
+GPU_KIND: Final = "nvidia.com/gpu="
+"""How the names of GPUs begin that an engine (28.2 and later) finds through CDI."""
 
 UNPACK_FAILED: Final = "Error unpacking image"
 """What Docker 27.2 and later only print when a load did not do its work (moby#48293)."""
@@ -81,6 +85,13 @@ class Engine:
             store=ImageStore.CONTAINERD if in_containerd else ImageStore.GRAPH_DRIVER,
             platform=f"{version['Os']}/{version['Arch']}",
             data_root=str(info.get("DockerRootDir") or ""),
+            runtimes=tuple(sorted(info.get("Runtimes") or ())),
+            gpu_cdi=any(
+                str(item.get("ID", "")).startswith(GPU_KIND)
+                for item in info.get("DiscoveredDevices") or ()
+            ),
+            rootless=any("rootless" in item for item in info.get("SecurityOptions") or ()),
+            cgroup_driver=str(info.get("CgroupDriver") or ""),
         )
 
     def image(self, name: str) -> ImageFacts | None:
@@ -175,6 +186,13 @@ class Engine:
             listed = self._api.containers(all=True, filters={"label": label})
         found = [self._inspect(str(item["Id"])) for item in listed]
         return tuple(sorted((_container(item) for item in found), key=lambda item: item.name))
+
+    def others(self, cluster: str) -> tuple[OtherContainer, ...]:
+        """Every container that is not a cluster's, sorted by name."""
+        with self._call("list containers"):
+            listed = self._api.containers(all=True)
+        found = (_other(item) for item in listed)
+        return tuple(sorted((o for o in found if o.cluster != cluster), key=lambda o: o.name))
 
     def create(self, name: str, request: Mapping[str, JsonValue]) -> None:
         """Create a container and start nothing; the engine never pulls here."""
@@ -306,6 +324,16 @@ def _container(found: Mapping[str, Any]) -> ContainerFacts:
         running=bool(state["Running"]),
         paused=bool(state["Paused"]),
         exit_code=int(state["ExitCode"]),
+    )
+
+
+def _other(item: Mapping[str, Any]) -> OtherContainer:
+    return OtherContainer(
+        id=str(item["Id"]),
+        name=", ".join(str(name).removeprefix("/") for name in item.get("Names") or ()),
+        cluster=str((item.get("Labels") or {}).get(labels.CLUSTER, "")),
+        running=item.get("State") == "running",
+        command=str(item.get("Command") or ""),
     )
 
 

@@ -186,6 +186,10 @@ class LabNode:
         """Nothing; a file below ports/1, such as `rate` or `gids/3`, holds the text."""
         fabric.set_port(self.infiniband, hca, name, text)
 
+    def set_device_file(self, hca: str, name: str, text: str) -> None:
+        """Nothing; a file of the device, such as `fw_ver`, holds the text."""
+        fabric.set_device(self.infiniband, hca, name, text)
+
     def add_counters(self, hca: str, increments: Mapping[str, int]) -> None:
         """Nothing; counters such as `port_xmit_data` (units of 4 bytes) have grown."""
         fabric.add_to_counters(self.infiniband, hca, increments)

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
     from deploy.lab.spec import Half
 
-STANDIN_DEVICE: Final = {"fw_ver": "28.45.4028", "hw_rev": "0x0", "node_desc": "sparklock stand-in"}
+STANDIN_DEVICE: Final = {
+    "fw_ver": "28.45.4028",
+    "hw_rev": "0x0",
+    "node_desc": "sparklock stand-in",
+    "device/current_link_speed": "32.0 GT/s PCIe",
+    "device/current_link_width": "4",
+}
 STANDIN_PORT: Final = {
     "state": "4: ACTIVE",
     "phys_state": "5: LinkUp",
@@ -82,6 +88,11 @@ def counter_files() -> tuple[str, ...]:
 def set_port(folder: Path, hca: str, name: str, text: str) -> None:
     """Nothing; one file of the device's port 1 holds the text."""
     _write(folder, f"{hca}/ports/1/{name}", text)
+
+
+def set_device(folder: Path, hca: str, name: str, text: str) -> None:
+    """Nothing; one file of the device, such as `fw_ver`, holds the text."""
+    _write(folder, f"{hca}/{name}", text)
 
 
 def add_to_counters(folder: Path, hca: str, increments: Mapping[str, int]) -> None:

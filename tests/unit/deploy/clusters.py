@@ -21,9 +21,11 @@ from builder.lock import (
     Outputs,
 )
 from builder.manifest import ClusterManifest
+from deploy.host import Gpu, HostFacts, Memory
 from deploy.state import (
     ContainerFacts,
     EngineFacts,
+    GidFacts,
     HcaFacts,
     ImageFacts,
     ImageStore,
@@ -35,6 +37,7 @@ from deploy.wanted import wanted as wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from ipaddress import IPv4Address
 
     from builder.manifest import Node
     from deploy.wanted import Wanted
@@ -42,6 +45,18 @@ if TYPE_CHECKING:
 HCAS = ("rocep1s0f0", "roceP2p1s0f0")
 NETDEVS = ("enp1s0f0np0", "enP2p1s0f0np0")
 LOCK_DIGEST = digest_bytes(b"the lock")
+HOST = HostFacts(
+    product="NVIDIA_DGX_Spark",
+    kernel="6.17.0-1008-nvidia",
+    boot_line="root=/dev/nvme0n1p2 ro quiet",
+    memory=Memory(total=130 * 10**9, free=125 * 10**9, available=126 * 10**9),
+    clock_ahead_s=0.01,
+    clock_within_s=0.02,
+    gpu=Gpu(driver="580.95.05", count=1, hook=True),
+    memlock=True,
+    model_free_bytes=10**12,
+)
+"""A Spark that nothing else runs on."""
 MODEL = (
     ModelFile(path="config.json", size_bytes=7, digest=digest_bytes(b"config")),
     ModelFile(path="weights/a.safetensors", size_bytes=9, digest=digest_bytes(b"weights")),
@@ -162,15 +177,34 @@ def fit(goal: Wanted, node: Node) -> NodeState:
         containers=(),
         listeners=(),
         hcas=tuple(
-            HcaFacts(hca, "4: ACTIVE", "Ethernet", 200, (netdev,))
-            for hca, netdev in zip(HCAS, NETDEVS, strict=True)
+            healthy_hca(hca, netdev, address)
+            for hca, netdev, address in zip(HCAS, NETDEVS, fabric.addresses, strict=True)
         ),
         netdevs=tuple(
-            NetdevFacts(netdev, 9000, (IPv4Interface(f"{address}/24"),))
+            NetdevFacts(netdev, 9000, (IPv4Interface(f"{address}/24"),), ("UP", "LOWER_UP"))
             for netdev, address in zip(fabric.netdevs, fabric.addresses, strict=True)
         ),
         model_files=(),
         model_transfer=False,
+        host=HOST,
+    )
+
+
+def healthy_hca(name: str, netdev: str, address: IPv4Address) -> HcaFacts:
+    """A device as a cabled Spark shows it."""
+    digits = address.packed.hex()
+    own = f"0000:0000:0000:0000:0000:ffff:{digits[:4]}:{digits[4:]}"
+    return HcaFacts(
+        name=name,
+        state="4: ACTIVE",
+        link_layer="Ethernet",
+        rate_gbit_s=200,
+        netdevs=(netdev,),
+        phys_state="5: LinkUp",
+        firmware="28.45.4028",
+        pcie_gt_s=32.0,
+        pcie_width=4,
+        gids=(GidFacts(2, own, "IB/RoCE v1"), GidFacts(3, own, "RoCE v2")),
     )
 
 

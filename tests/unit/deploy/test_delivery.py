@@ -19,7 +19,7 @@ from deploy.delivery import (
     tunnel_failed,
 )
 from deploy.plan import make_plan
-from deploy.preflight import preflight
+from deploy.preflight import errors_of, preflight
 from deploy.state import (
     EngineFacts,
     ImageFacts,
@@ -237,11 +237,11 @@ def test_too_little_space_is_told_before_anything_is_changed() -> None:
     states = empty(goal)
     name = next(iter(states))
     states[name] = replace(states[name], supply=supply(tunnel=FORBIDDEN, free_bytes=245))
-    (found,) = preflight(goal, states)
+    (found,) = errors_of(preflight(goal, states))
     assert found.place == f"node {name}"
     assert (found.expected, found.found) == ("at least 246 B", "245 B")
     states[name] = replace(states[name], supply=supply(tunnel=FORBIDDEN, free_bytes=246))
-    assert preflight(goal, states) == ()
+    assert errors_of(preflight(goal, states)) == ()
 
 
 def test_layers_of_zstd_are_refused_for_an_engine_that_cannot_read_them() -> None:
@@ -251,11 +251,11 @@ def test_layers_of_zstd_are_refused_for_an_engine_that_cannot_read_them() -> Non
     name = next(iter(states))
     old = EngineFacts("20.10.24", GRAPH, goal.manifest.image.platform)
     states[name] = replace(states[name], supply=supply(), engine=old)
-    (found,) = preflight(goal, states)
+    (found,) = errors_of(preflight(goal, states))
     assert found.found == "Docker 20.10.24"
     assert "zstd" in found.what
     states[name] = replace(states[name], engine=replace(old, version="23.0.1"))
-    assert preflight(goal, states) == ()
+    assert errors_of(preflight(goal, states)) == ()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
-from deploy.edges.observe import TABLES, observe
+from deploy.edges.observe import observe
 from deploy.edges.ssh import Completed
 from deploy.state import ContainerFacts, EngineFacts, ImageStore
 from tests.unit.deploy.clusters import wanted
@@ -24,13 +24,11 @@ class NodeWhoseRankEnds:
     rank_runs: bool = True
     sockets_read: Event = field(default_factory=Event)
 
-    def run(self, argv: Sequence[str], ok: Sequence[int] = (0,)) -> Completed:
-        del ok
-        output = b"[]" if argv[0] == "ip" else b""
-        if TABLES[0] in argv:
-            output = LISTENS.encode() if self.rank_runs else b""
-            self.sockets_read.set()
-        return Completed(tuple(argv), 0, output, "")
+    def run(self, argv: Sequence[str], *, stdin: bytes) -> Completed:
+        assert b"/proc/net/tcp" in stdin
+        self.sockets_read.set()
+        sockets = LISTENS if self.rank_runs else ""
+        return Completed(tuple(argv), 0, f"\x1efiles\n{sockets}".encode(), "")
 
     def image(self, name: str) -> ImageFacts | None:
         del name
@@ -38,6 +36,10 @@ class NodeWhoseRankEnds:
 
     def facts(self) -> EngineFacts:
         return EngineFacts("20.10.24", ImageStore.GRAPH_DRIVER, "linux/arm64")
+
+    def others(self, cluster: str) -> tuple[()]:
+        del cluster
+        return ()
 
     def containers(self, cluster: str) -> tuple[ContainerFacts, ...]:
         del cluster

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from deploy.preflight import preflight
-from deploy.state import Listener
+from deploy.preflight import errors_of, preflight
+from deploy.state import Listener, NetdevFacts
 from deploy.wanted import wanted as wanted_of
 from tests.unit.deploy.clusters import (
     LOCK_DIGEST,
@@ -22,14 +22,21 @@ from tests.unit.deploy.clusters import (
 )
 
 if TYPE_CHECKING:
+    from builder.errors import Message
     from deploy.state import NodeState
+    from deploy.wanted import Wanted
 
 GOAL = wanted()
 A, B = "spark-a", "spark-b"
+LOOPBACK = (NetdevFacts("lo", 65536, (), ("LOOPBACK", "UP")),)
 
 
 def found(states: dict[str, NodeState]) -> list[tuple[str, str]]:
-    return [(message.place, message.what) for message in preflight(GOAL, states)]
+    return [(message.place, message.what) for message in problems(GOAL, states)]
+
+
+def problems(goal: Wanted, states: dict[str, NodeState]) -> tuple[Message, ...]:
+    return errors_of(preflight(goal, states))
 
 
 def on(node: str, **changes: Any) -> dict[str, NodeState]:  # noqa: ANN401 - any field
@@ -77,7 +84,7 @@ def test_healthy_nodes_have_no_problem_empty_or_serving() -> None:
             "the RDMA device is not there",
         ),
         (
-            on(B, netdevs=()),
+            on(B, netdevs=empty(GOAL)[B].netdevs[1:]),
             "node spark-b, enp1s0f0np0",
             "the interface does not have its address",
         ),
@@ -101,20 +108,20 @@ def test_healthy_nodes_have_no_problem_empty_or_serving() -> None:
 def test_a_problem_names_node_part_and_remedy(
     states: dict[str, NodeState], place: str, what: str
 ) -> None:
-    message = preflight(GOAL, states)[0]
+    message = problems(GOAL, states)[0]
     assert (message.place, message.what) == (place, what)
     assert message.remedy
 
 
 def test_a_missing_device_is_told_with_those_that_are_there() -> None:
-    (message,) = preflight(GOAL, on(B, hcas=empty(GOAL)[B].hcas[:1]))
+    (message,) = problems(GOAL, on(B, hcas=empty(GOAL)[B].hcas[:1]))
     assert message.found == "rocep1s0f0"
 
 
 def test_an_address_with_another_prefix_is_another_address() -> None:
     first, second = empty(GOAL)[A].netdevs
     other = replace(first, addresses=(IPv4Interface("198.18.77.11/16"),))
-    (message,) = preflight(GOAL, on(A, netdevs=(other, second)))
+    (message,) = problems(GOAL, on(A, netdevs=(other, second)))
     assert (message.expected, message.found) == ("198.18.77.11/24", "198.18.77.11/16")
 
 
@@ -152,9 +159,9 @@ def test_an_ipv6_loopback_or_another_address_does_not_take_the_port() -> None:
     states = empty(goal)
     others = (Listener("::1", 8000), Listener("127.0.0.1", 8000), Listener("198.18.78.11", 8000))
     states[A] = replace(states[A], listeners=others)
-    assert preflight(goal, states) == ()
+    assert problems(goal, states) == ()
     states[A] = replace(states[A], listeners=(Listener("198.18.77.11", 8000),))
-    assert len(preflight(goal, states)) == 1
+    assert len(problems(goal, states)) == 1
 
 
 def test_a_single_node_needs_no_rdma_and_no_meeting_port() -> None:
@@ -166,7 +173,7 @@ def test_a_single_node_needs_no_rdma_and_no_meeting_port() -> None:
         netdevs=(),
         listeners=(Listener("0.0.0.0", 29501),),  # noqa: S104
     )
-    assert preflight(goal, states) == ()
+    assert problems(goal, states) == ()
 
 
 def test_model_files_that_nobody_can_send_have_to_be_there() -> None:
@@ -174,7 +181,7 @@ def test_model_files_that_nobody_can_send_have_to_be_there() -> None:
     parsed["model"] = {"repo": "org/name", "revision": "a" * 40, "path": "/srv/models/m"}
     goal = wanted_of(manifest_of(parsed), lock(), LOCK_DIGEST)
     states = {node.name: fit(goal, node) for node in goal.manifest.nodes}
-    messages = preflight(goal, states)
+    messages = problems(goal, states)
     assert [message.place for message in messages][:1] == [
         "node spark-a, /srv/models/m/config.json"
     ]
@@ -186,5 +193,7 @@ def test_model_files_that_nobody_can_send_have_to_be_there() -> None:
 
 
 def test_every_problem_of_every_node_is_told() -> None:
-    states = {name: replace(state, hcas=(), netdevs=()) for name, state in empty(GOAL).items()}
+    states = {
+        name: replace(state, hcas=(), netdevs=LOOPBACK) for name, state in empty(GOAL).items()
+    }
     assert len(found(states)) == 8

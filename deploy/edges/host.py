@@ -1,0 +1,35 @@
+"""A node's machine, asked by one script in one session: what is cheap enough for every look."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from deploy.parse_host import machine_facts
+
+if TYPE_CHECKING:
+    from builder.manifest import ClusterManifest, Node
+    from deploy.edges.ssh import NodeConnection
+    from deploy.parse_host import MachineFacts
+
+SCRIPT: Final = Path(__file__).with_name("host.sh")
+
+
+def ask_host(manifest: ClusterManifest, node: Node, connection: NodeConnection) -> MachineFacts:
+    """What the node's machine is like now; raises NodeError.
+
+    The node's /bin/sh reads the script from its stdin; it needs iproute2 and coreutils, and what
+    those do not tell is unknown.
+    """
+    ports = (manifest.serve.port, manifest.serve.master_port)
+    paths = dict.fromkeys(
+        (*(mount.source for mount in manifest.container.mounts), *manifest.container.devices)
+    )
+    arguments = ("|".join(f"{port:04X}" for port in ports), manifest.model_path(node), *paths)
+    script = SCRIPT.read_bytes()
+    asked_s = time.time()
+    done = connection.run(("sh", "-s", "--", *arguments), stdin=script)
+    told_s = time.time()
+    output = done.stdout.decode(errors="replace")
+    return machine_facts(output, asked_s=asked_s, told_s=told_s)
