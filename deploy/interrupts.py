@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from deploy.errors import DeployInterruptedError
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STDERR: Final = 2
+STOPPING: Final = b"\ninterrupted: what was begun is undone first, or ended if it was confirmed\n"
+UNDER_WAY: Final = b"\nalready interrupted: undoing is under way, and is not broken off\n"
 
 
 class Interrupts:
@@ -20,7 +25,8 @@ class Interrupts:
 
     While nothing has been changed the first signal raises in the main thread. After `defer` it sets
     `stopped` and no more, and the work looks at that where it can end in order: an exception that
-    arrives anywhere could leave a thread at work on a node that is being rolled back.
+    arrives anywhere could leave a thread at work on a node that is being rolled back. Every
+    signal after the first one only says so. One that is ignored, as by nohup, stays ignored.
     """
 
     def __init__(self) -> None:
@@ -35,7 +41,8 @@ class Interrupts:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                self._before[number] = signal.signal(number, self._handle)
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -52,3 +59,6 @@ class Interrupts:
         self.stopped.set()
         if first and not self._deferred:
             raise DeployInterruptedError
+        # Not by sys.stderr: the frame that this interrupts may be within it.
+        with suppress(OSError):
+            os.write(STDERR, STOPPING if first else UNDER_WAY)

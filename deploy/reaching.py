@@ -11,6 +11,8 @@ from builder.edges.files import read_manifest, ssh_config_of
 from builder.lockfile import lock_digest
 from deploy.edges.guard import Guards
 from deploy.edges.node import RemoteNode
+from deploy.edges.places import sweep
+from deploy.edges.ssh import Opening
 from deploy.edges.supply import known_blobs
 from deploy.together import each, failure_of, together
 from deploy.wanted import wanted
@@ -55,16 +57,19 @@ def reached(loaded: LoadedManifest) -> Iterator[tuple[Nodes, Sequence[SparklockE
     config = ssh_config_of(loaded)
     known = partial(_blobs_built, loaded)
     opened: dict[str, RemoteNode] = {}
+    opening = Opening()
+    sweep()
 
     def reach(node: Node) -> None:
-        opened[node.name] = RemoteNode(manifest, node, config, known)
+        opened[node.name] = RemoteNode(manifest, node, config, known, opening)
 
     try:
         _, unreached = each({node.name: partial(reach, node) for node in manifest.nodes})
         names = (node.name for node in manifest.nodes)
         yield {name: opened[name] for name in names if name in opened}, unreached
     finally:
-        together({name: node.close for name, node in opened.items()})
+        together({name: node.close for name, node in tuple(opened.items())})
+        opening.end()
 
 
 @contextmanager

@@ -21,15 +21,20 @@ def together(
     """Every task's result, by node; returns when all have ended.
 
     Raises the failure of a node, or NodesFailedError for those of several. `on_failure` is called
-    at the first one, so that it can ask the other tasks to stop.
+    at the first one, so that it can ask the other tasks to stop. An interrupt waits for none: they
+    end when what they wait for is closed.
     """
     if not tasks:
         return {}
-    with ThreadPoolExecutor(len(tasks)) as pool:
+    pool = ThreadPoolExecutor(len(tasks))
+    try:
         running = {node: pool.submit(task) for node, task in tasks.items()}
         done = wait(running.values(), return_when=FIRST_EXCEPTION).done
         if on_failure and any(task.exception() for task in done):
             on_failure()
+        wait(running.values())
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     failures = [error for task in running.values() if (error := task.exception())]
     if failures:
         raise _one_error(failures)

@@ -51,6 +51,8 @@ LOGIN_WORDS: Final = ("unauthorized", "denied", "authentication required", "basi
 GPU_KIND: Final = "nvidia.com/gpu="
 """How the names of GPUs begin that an engine (28.2 and later) finds through CDI."""
 
+ODD: Final = "an answer of another shape than Docker's: {error!r}"
+
 UNPACK_FAILED: Final = "Error unpacking image"
 """What Docker 27.2 and later only print when a load did not do its work (moby#48293)."""
 
@@ -68,7 +70,7 @@ class Engine:
         self._socket = socket
         self._why_silent = why_silent
         require_usable_by_docker()
-        with self._call("tell its version"):
+        with self._answer("tell its version"):
             self._api = docker.APIClient(f"unix://{socket}", version="auto", timeout=CALL_S)
 
     def close(self) -> None:
@@ -77,42 +79,42 @@ class Engine:
 
     def facts(self) -> EngineFacts:
         """The engine's version, store and platform."""
-        with self._call("tell about itself"):
+        with self._answer("tell about itself"):
             version, info = self._api.version(), self._api.info()
-        in_containerd = SNAPSHOTTER in (info.get("DriverStatus") or [])
-        return EngineFacts(
-            version=str(version["Version"]),
-            store=ImageStore.CONTAINERD if in_containerd else ImageStore.GRAPH_DRIVER,
-            platform=f"{version['Os']}/{version['Arch']}",
-            data_root=str(info.get("DockerRootDir") or ""),
-            runtimes=tuple(sorted(info.get("Runtimes") or ())),
-            gpu_cdi=any(
-                str(item.get("ID", "")).startswith(GPU_KIND)
-                for item in info.get("DiscoveredDevices") or ()
-            ),
-            rootless=any("rootless" in item for item in info.get("SecurityOptions") or ()),
-            cgroup_driver=str(info.get("CgroupDriver") or ""),
-        )
+            in_containerd = SNAPSHOTTER in (info.get("DriverStatus") or [])
+            return EngineFacts(
+                version=str(version["Version"]),
+                store=ImageStore.CONTAINERD if in_containerd else ImageStore.GRAPH_DRIVER,
+                platform=f"{version['Os']}/{version['Arch']}",
+                data_root=str(info.get("DockerRootDir") or ""),
+                runtimes=tuple(sorted(info.get("Runtimes") or ())),
+                gpu_cdi=any(
+                    str(item.get("ID", "")).startswith(GPU_KIND)
+                    for item in info.get("DiscoveredDevices") or ()
+                ),
+                rootless=any("rootless" in item for item in info.get("SecurityOptions") or ()),
+                cgroup_driver=str(info.get("CgroupDriver") or ""),
+            )
 
     def image(self, name: str) -> ImageFacts | None:
         """The image of a tag, a digest reference or an id; None if there is none."""
         try:
-            with self._call(f"inspect image {name}"):
+            with self._answer(f"inspect image {name}"):
                 found = self._api.inspect_image(name)  # type: ignore[no-untyped-call]
+                return ImageFacts(
+                    engine_id=str(found["Id"]),
+                    tags=tuple(sorted(found.get("RepoTags") or ())),
+                    diff_ids=tuple((found.get("RootFS") or {}).get("Layers") or ()),
+                )
         except node_errors.EngineNotFoundError:
             return None
-        return ImageFacts(
-            engine_id=str(found["Id"]),
-            tags=tuple(sorted(found.get("RepoTags") or ())),
-            diff_ids=tuple((found.get("RootFS") or {}).get("Layers") or ()),
-        )
 
     def image_ids(self) -> frozenset[str]:
         """The ids of all images that the engine lists.
 
         The containerd store does not list an image that a failed load has left without its blobs.
         """
-        with self._call("list images"):
+        with self._answer("list images"):
             return frozenset(str(item["Id"]) for item in self._api.images())
 
     def images(self, ids: Collection[str]) -> tuple[ImageFacts, ...]:
@@ -149,7 +151,7 @@ class Engine:
         layers are unpacked.
         """
         self.remove(name)
-        with self._call(f"create a container from {image}"):
+        with self._answer(f"create a container from {image}"):
             config = {"Image": image, "Cmd": ["none"], "HostConfig": {"NetworkMode": "none"}}
             self._api.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
         self.remove(name)
@@ -158,7 +160,7 @@ class Engine:
         """What the image's registry says to the engine, which asks it for a manifest, no more."""
         try:
             with (
-                self._call(f"ask the registry for {reference}"),
+                self._answer(f"ask the registry for {reference}"),
                 self._client(REGISTRY_S) as client,
             ):
                 client.inspect_distribution(reference, auth_config={})  # type: ignore[no-untyped-call]
@@ -171,80 +173,80 @@ class Engine:
     def tag(self, image: str, reference: str) -> None:
         """Give an image another name; `image` is a name or an id."""
         repository, _, tag = reference.rpartition(":")
-        with self._call(f"tag image {reference}"):
+        with self._answer(f"tag image {reference}"):
             self._api.tag(image, repository, tag)
 
     def untag(self, reference: str) -> None:
         """Take a name from an image, and the image with it if it was the last one."""
-        with self._call(f"remove image name {reference}"):
+        with self._answer(f"remove image name {reference}"):
             self._api.remove_image(reference, noprune=True)
 
     def containers(self, cluster: str) -> tuple[ContainerFacts, ...]:
         """Every container of a cluster, running or not, sorted by name."""
-        with self._call("list containers"):
+        with self._answer("list containers"):
             label = f"{labels.CLUSTER}={cluster}"
             listed = self._api.containers(all=True, filters={"label": label})
-        found = [self._inspect(str(item["Id"])) for item in listed]
-        return tuple(sorted((_container(item) for item in found), key=lambda item: item.name))
+            found = [_container(self._inspect(str(item["Id"]))) for item in listed]
+        return tuple(sorted(found, key=lambda item: item.name))
 
     def others(self, cluster: str) -> tuple[OtherContainer, ...]:
         """Every container that is not a cluster's, sorted by name."""
-        with self._call("list containers"):
-            listed = self._api.containers(all=True)
-        found = (_other(item) for item in listed)
+        with self._answer("list containers"):
+            found = [_other(item) for item in self._api.containers(all=True)]
         return tuple(sorted((o for o in found if o.cluster != cluster), key=lambda o: o.name))
 
     def create(self, name: str, request: Mapping[str, JsonValue]) -> None:
         """Create a container and start nothing; the engine never pulls here."""
-        with self._call(f"create container {name}"):
+        with self._answer(f"create container {name}"):
             self._api.create_container_from_config(request, name)  # type: ignore[no-untyped-call]
 
     def start(self, name: str) -> None:
         """Start a container; nothing if it runs."""
-        with self._call(f"start container {name}"):
+        with self._answer(f"start container {name}"):
             self._api.start(name)
 
     def stop(self, name: str, *, grace_s: int) -> None:
         """Stop a container, by SIGKILL after `grace_s`; nothing if it does not run."""
-        with self._call(f"stop container {name}"):
+        with self._answer(f"stop container {name}"):
             self._api.stop(name, timeout=grace_s)
 
     def remove(self, name: str) -> None:
         """Remove a container with its anonymous volumes, running or not; nothing if it is gone."""
         try:
-            with self._call(f"remove container {name}"):
+            with self._answer(f"remove container {name}"):
                 self._api.remove_container(name, v=True, force=True)
         except node_errors.EngineNotFoundError:
             return
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a container another name."""
-        with self._call(f"rename container {name}"):
+        with self._answer(f"rename container {name}"):
             self._api.rename(name, new_name)
 
     def rank(self, name: str) -> RankState:
         """Whether a container runs, and how it ended."""
-        state = self._inspect(name)["State"]
-        return RankState(
-            running=bool(state["Running"]),
-            exit_code=int(state["ExitCode"]),
-            finished_at=str(state["FinishedAt"]),
-            out_of_memory=bool(state.get("OOMKilled")),
-        )
+        with self._answer(f"inspect container {name}"):
+            state = self._inspect(name)["State"]
+            return RankState(
+                running=bool(state["Running"]),
+                exit_code=int(state["ExitCode"]),
+                finished_at=str(state["FinishedAt"]),
+                out_of_memory=bool(state.get("OOMKilled")),
+            )
 
     def log(self, name: str, *, tail: int) -> str:
         """The last lines a container wrote, stdout and stderr in their order."""
-        with self._call(f"read the log of {name}"):
+        with self._answer(f"read the log of {name}"):
             data = self._api.logs(name, stdout=True, stderr=True, tail=tail)
         return data.decode(errors="replace")
 
     def ask(self, call: str, question: Callable[[docker.APIClient], R]) -> R:
         """What a question of another module comes to; `call` completes `could not ...`."""
-        with self._call(call):
+        with self._answer(call):
             return question(self._api)
 
     def _inspect(self, name: str) -> dict[str, Any]:
-        with self._call(f"inspect container {name}"):
+        with self._answer(f"inspect container {name}"):
             found: dict[str, Any] = self._api.inspect_container(name)
         return found
 
@@ -256,6 +258,8 @@ class Engine:
         Failures come as lines inside a successful answer, in `error`, `errorDetail` or both.
         """
         for line in until_stopped(lambda: self._lines(call, begin), stopped):
+            if not isinstance(line, dict):
+                raise node_errors.EngineError(self.node, call, ODD.format(error=line))
             problem = _problem_in(line)
             if problem:
                 raise node_errors.EngineError(self.node, call, problem)
@@ -277,6 +281,17 @@ class Engine:
             client.close()
 
     @contextmanager
+    def _answer(self, call: str) -> Iterator[None]:
+        """As `_call`, for the whole of an answer: one of another shape is the engine's failure."""
+        with self._call(call):
+            try:
+                yield
+            except (LookupError, TypeError, AttributeError, ValueError) as error:
+                if isinstance(error, OSError):  # requests' own are of both kinds
+                    raise
+                raise node_errors.EngineError(self.node, call, ODD.format(error=error)) from error
+
+    @contextmanager
     def _call(self, call: str) -> Iterator[None]:
         """Turn what docker and requests raise into our errors; `call` completes `could not ...`."""
         import docker.errors  # noqa: PLC0415 - see the module's docstring
@@ -292,6 +307,11 @@ class Engine:
             raise kind(self.node, call, str(error.explanation or error)) from error
         except requests.exceptions.ReadTimeout as error:
             raise node_errors.EngineError(self.node, call, "no answer in time") from error
+        except (
+            docker.errors.StreamParseError,
+            requests.exceptions.InvalidJSONError,
+        ) as error:
+            raise node_errors.EngineError(self.node, call, ODD.format(error=error)) from error
         except (
             docker.errors.DockerException,
             requests.exceptions.RequestException,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deploy.drift_facts import Witnessed
     from deploy.edges.delivery import ImageSupply
     from deploy.edges.guard import Guards
+    from deploy.edges.ssh import Opening
     from deploy.edges.supply import KnownBlobs
     from deploy.guard import Verb
     from deploy.state import Completion, ContainerFacts, EngineFacts, NodeState, RankState
@@ -60,8 +61,12 @@ class RemoteNode:
         node: Node,
         ssh_config: Path | None,
         known: KnownBlobs = no_blobs,
+        opening: Opening | None = None,
     ) -> None:
-        """Connect; `known` tells the layers of manifests that were built here."""
+        """Connect; `known` tells the layers of manifests that were built here.
+
+        `opening` can give up the connection while it is made.
+        """
         self.supplies = Supplies(None, None)
         self.delivered: Delivered | None = None
         self.detours: list[str] = []
@@ -70,7 +75,7 @@ class RemoteNode:
         self._manifest = manifest
         self._node = node
         destination = Destination(node.name, node.ssh, ssh_config, manifest.ssh.connect_timeout_s)
-        self._connection = NodeConnection(destination)
+        self._connection = NodeConnection(destination, opening)
         try:
             engine_socket = self._connection.forward_socket(node.docker_socket)
             why_silent = partial(self._connection.socket_problem, node.docker_socket)

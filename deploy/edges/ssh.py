@@ -8,20 +8,21 @@ jumps; host key checking is never weakened.
 from __future__ import annotations
 
 import shlex
-import shutil
 import subprocess
-import tempfile
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from deploy import node_errors
+from deploy.edges.places import Place
 from deploy.edges.programs import CALL_S, answer, end_of, environment, read_line, write
+from deploy.errors import DeployInterruptedError
 from deploy.parse import listens
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from builder.errors import NodeError
@@ -87,6 +88,29 @@ class Completed:
     stderr: str
 
 
+class Opening:
+    """The connections that are made at the same time, so that none outlives an interrupt."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connections: list[NodeConnection] = []
+        self._ended = False
+
+    def add(self, connection: NodeConnection) -> None:
+        """One that is being made; DeployInterruptedError if there is no use for it any more."""
+        with self._lock:
+            if self._ended:
+                raise DeployInterruptedError
+            self._connections.append(connection)
+
+    def end(self) -> None:
+        """Give up those that still stand, and those to come."""
+        with self._lock:
+            self._ended = True
+        for connection in self._connections:
+            connection.abandon()
+
+
 class NodeConnection:
     """An open connection to one node; a context manager that ends it, and only it.
 
@@ -95,14 +119,17 @@ class NodeConnection:
     must not cut the connection that cleaning up needs.
     """
 
-    def __init__(self, destination: Destination) -> None:
+    def __init__(self, destination: Destination, opening: Opening | None = None) -> None:
+        """Connect; `opening` can give it up meanwhile."""
         self.destination = destination
-        # A socket's path may have 104 bytes, and ssh adds 17 while it binds; /tmp is short.
-        self._folder = Path(tempfile.mkdtemp(prefix="sparklock-", dir="/tmp"))
+        self._place = Place()
+        self._folder = self._place.path
         self._control = self._folder / "master"
         self._forwards = 0
         try:
             self._master = self._start_master()
+            if opening is not None:
+                opening.add(self)
             self._wait_until_ready()
         except FileNotFoundError as error:
             self.close()
@@ -140,7 +167,14 @@ class NodeConnection:
         if master is not None and master.stdin and master.stdout:
             master.stdin.close()
             master.stdout.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._place.remove()
+
+    def abandon(self) -> None:
+        """End the connection at once, also while it is being made; all that uses it fails."""
+        if self._master.poll() is None:
+            self._master.kill()
+            self._master.wait()
+        self._place.remove()
 
     def run(
         self,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -165,6 +166,41 @@ def test_a_deploy_whose_guard_is_broken_changes_nothing_more(served: Cluster) ->
     assert process.returncode == 5
     assert "somebody ended its process on the node" in said
     assert served.containers() == {name: [] for name in NODES}, "the old pair was not started"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_does_not_wait_for_a_node_that_does_not_answer(
+    cluster: Cluster, number: signal.Signals
+) -> None:
+    cluster.change("ssh", connect_timeout_s=600)
+    with cluster.node("spark-b").cut_off(), cluster.deploying() as process:
+        until(lambda: len(masters(process.pid)) == len(NODES))
+        os.killpg(process.pid, number)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 5, said
+    assert "interrupted" in said
+    assert not masters(process.pid)
+
+
+def masters(parent: int) -> list[int]:
+    """The ssh processes of a deploy."""
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    threads = children.parents[1].glob("*/children")
+    pids = [int(pid) for file in threads for pid in file.read_text().split()]
+    return [pid for pid in pids if b"ConnectTimeout" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def test_an_ssh_that_stalls_ends_the_deploy_and_the_next_one_recovers(served: Cluster) -> None:
+    served.slow(2)
+    with served.deploying() as process:
+        wait_for_line(process, "stop sparklock")
+        with served.node("spark-b").stalled_sshd():
+            said, _ = process.communicate(timeout=120)
+    assert process.returncode == 5, said
+    assert "node spark-b: the connection to the node broke" in said
+    served.deploy()
+    assert daily.status(served.file).up_to_date
+    until(served.answers)
 
 
 def off(node: LabNode) -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import signal
+import threading
+
 import pytest
 
-from deploy.errors import NodesFailedError
+from deploy.errors import DeployInterruptedError, NodesFailedError
+from deploy.interrupts import Interrupts
 from deploy.node_errors import EngineError
-from deploy.together import each, failure_of
+from deploy.together import each, failure_of, together
 
 
 def fails(node: str) -> str:
@@ -33,3 +37,15 @@ def test_each_of_nothing_is_nothing() -> None:
 def test_a_bug_is_no_failure_of_a_node() -> None:
     with pytest.raises(ZeroDivisionError):
         each({"a": lambda: 1, "b": lambda: 1 // 0})
+
+
+def test_an_interrupt_does_not_wait_for_a_node_that_is_silent() -> None:
+    answered = threading.Event()
+
+    def asked() -> bool:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        return answered.wait()
+
+    with pytest.raises(DeployInterruptedError), Interrupts():
+        together({"a": asked, "b": answered.wait})
+    answered.set()
