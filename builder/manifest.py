@@ -111,6 +111,15 @@ class ServeSection(Section):
     )
     start_timeout_s: Deadline = Field(default=1800, description="until the API must answer")
     completion_timeout_s: Deadline = Field(default=60, description="for one short completion")
+    rendezvous_timeout_s: Deadline | None = Field(
+        default=None,
+        description="until every rank is connected to the head; unset = a sixth of "
+        "start_timeout_s, at least 120 s",
+    )
+    api_timeout_s: Deadline | None = Field(
+        default=None,
+        description="from then until the API answers; unset = what is left of start_timeout_s",
+    )
 
 
 class Mount(Section):

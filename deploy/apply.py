@@ -120,9 +120,21 @@ class _Run:
         together(tasks, on_failure=self._stopped.set)
 
     def _confirm(self, action: Confirm) -> None:
-        answer = confirm(action.ranks, self._nodes, self._limits, self._stopped)
+        answer = confirm(
+            action.ranks,
+            self._nodes,
+            self._limits,
+            self._stopped,
+            told=self._progress.note,
+            created=self._created(),
+        )
         self.confirmed = True
         self.answer = answer.text
+
+    def _created(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The labels of the containers that this plan created, by node and name."""
+        made = (action for action in self._plan.actions if isinstance(action, CreateContainer))
+        return {(action.node, action.name): dict(action.labels) for action in made}
 
     def _on_node(self, node: str, actions: Sequence[AnyAction]) -> None:
         for action in actions:

@@ -6,14 +6,20 @@ What can go wrong with one node stands in deploy/node_errors.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from builder.errors import Message, NodeError, SparklockError
+from deploy.showing import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deploy.diagnosis import Verdict
+    from deploy.scene import RankScene, Scene
     from deploy.state import Outcome
+
+SHOWN_LINES: Final = 20
+"""How much of a rank's log a failure shows."""
 
 
 class DeployInterruptedError(NodeError):
@@ -54,7 +60,11 @@ class NodesFailedError(NodeError):
 
 @dataclass(frozen=True, slots=True)
 class RankEnd:
-    """How a rank was found when a start failed; `exit_code` is None while it runs."""
+    """How a rank was found when a start failed; `exit_code` is None while it runs.
+
+    `log` are its last lines, `shows` what else its node tells of it, a fact a line. `fault` is why
+    nothing is known of it; then all else is empty.
+    """
 
     node: str
     rank: int
@@ -62,64 +72,160 @@ class RankEnd:
     exit_code: int | None
     out_of_memory: bool
     log: str
+    shows: tuple[str, ...] = ()
+    fault: str = ""
+
+    @classmethod
+    def of(cls, scene: RankScene) -> RankEnd:
+        """A rank as its node shows it."""
+        state = scene.state
+        return cls(
+            node=scene.node,
+            rank=scene.rank,
+            container=scene.container,
+            exit_code=None if state is None or state.running else state.exit_code,
+            out_of_memory=state is not None and state.out_of_memory,
+            log="\n".join(scene.log[-SHOWN_LINES:]),
+            shows=tuple(shown(scene)),
+            fault=scene.fault,
+        )
 
     @property
     def place(self) -> str:
         """The node and rank, as a message names them."""
         return f"node {self.node}, rank {self.rank}"
 
-    def message(self, *, first: bool) -> Message:
-        """The rank's end and its last lines; `first` marks the rank that caused the failure."""
+    def message(self) -> Message:
+        """The rank's end, its last lines, and what its node shows of it."""
+        if self.fault:
+            remedy = "see what became of it: inv status"
+            return Message(place=self.place, what=self.fault, remedy=remedy)
         if self.exit_code is None:
-            what, remedy = "its last lines", "it was running: look here for what it waited for"
-        elif first:
-            what, remedy = "the server ended before the pair answered", "the cause is in its log"
+            what, found = "it runs; its last lines", ""
+            remedy = "look here for what it waited for"
         else:
-            what, remedy = "it ended as well", "most likely because the rank above did"
-        if self.out_of_memory:
-            remedy = "the node ran out of memory: lower gpu-memory-utilization in [serve.args]"
-        code = "" if self.exit_code is None else f"exit code {self.exit_code}"
+            what, found = "it ended; its last lines", f"exit code {self.exit_code}"
+            remedy = "see the diagnosis above"
+        log = self.log or "(the log is empty)"
         return Message(
             place=self.place,
             what=what,
-            found=f"{code}, out of memory" if self.out_of_memory else code,
-            detail=self.log or "(the log is empty)",
+            found=f"{found}, out of memory" if self.out_of_memory else found,
+            detail="\n".join((log, *(f"-- {fact}" for fact in self.shows))),
             remedy=remedy,
         )
 
 
 class StartFailedError(NodeError):
-    """A rank ended before the pair answered; `ends` has the first one to end first."""
+    """A rank ended before the pair answered, or cannot be asked any more.
 
-    def __init__(self, ends: Sequence[RankEnd]) -> None:
-        super().__init__(f"{ends[0].place} ended")
-        self.ends = tuple(ends)
+    `ends` has the rank first that the verdict names, then others that ended; `faults` are the
+    failures of nodes that could not be asked.
+    """
+
+    def __init__(
+        self, scene: Scene, verdict: Verdict, faults: Sequence[SparklockError] = ()
+    ) -> None:
+        super().__init__(verdict.what)
+        self.verdict = verdict
+        self.ends = _ends(scene, verdict)
+        self.faults = tuple(faults)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The rank that ended first with the end of its own log, then the others with theirs."""
-        return tuple(end.message(first=end is self.ends[0]) for end in self.ends)
+        """The diagnosis, what nodes failed with, then every rank."""
+        told = (message for fault in self.faults for message in fault.messages)
+        return (
+            self.verdict.message("a rank ended before the pair answered"),
+            *told,
+            *(end.message() for end in self.ends),
+        )
 
 
 class NoCompletionError(NodeError):
-    """All ranks run and no completion came: refused, too late twice, or not up at all in time."""
+    """All ranks run and no completion came: a stage took too long, or the server refused."""
 
-    def __init__(self, what: str, said: str, ends: Sequence[RankEnd]) -> None:
+    def __init__(
+        self, what: str, scene: Scene, verdict: Verdict, faults: Sequence[SparklockError] = ()
+    ) -> None:
         super().__init__(what)
         self.what = what
-        self.said = said
-        self.ends = tuple(ends)
+        self.stage = scene.stage
+        self.said = scene.answer.text
+        self.verdict = verdict
+        self.ends = _ends(scene, verdict)
+        self.faults = tuple(faults)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What was asked and said, then the end of every rank's log."""
+        """The diagnosis, what was said to a request, what nodes failed with, then every rank."""
         asked = Message(
             place="POST /v1/completions",
-            what=self.what,
+            what="the server's last answer",
             detail=self.said,
-            remedy="see the ranks' last lines below; [serve] of cluster.toml has the time limits",
+            remedy="[serve] of cluster.toml has the time limits, if it was only slow",
         )
-        return (asked, *(end.message(first=False) for end in self.ends))
+        return (
+            self.verdict.message(self.what),
+            *((asked,) if self.said else ()),
+            *(message for fault in self.faults for message in fault.messages),
+            *(end.message() for end in self.ends),
+        )
+
+
+class RankLogError(NodeError):
+    """Completions came, and meanwhile a rank logged failures: `lines`, from the first on."""
+
+    def __init__(self, node: str, rank: int, lines: Sequence[str]) -> None:
+        super().__init__(f"{node}, rank {rank}")
+        self.node = node
+        self.rank = rank
+        self.lines = tuple(lines)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The one message, with the lines."""
+        more = len(self.lines) - SHOWN_LINES
+        lines = (*self.lines[:SHOWN_LINES], *((f"(and {more} more)",) if more > 0 else ()))
+        return (
+            Message(
+                place=f"node {self.node}, rank {self.rank}",
+                what="a completion came, but this rank logged failures while it was computed",
+                detail="\n".join(lines),
+                remedy="the answers may be wrong: repair what the lines tell, then inv deploy",
+            ),
+        )
+
+
+class RankChangedError(NodeError):
+    """A container is not the one that was created or started; `what` names the difference."""
+
+    def __init__(self, node: str, rank: int, what: str, expected: str, found: str) -> None:
+        super().__init__(f"{node}, rank {rank}")
+        self.node = node
+        self.rank = rank
+        self.what = what
+        self.expected = expected
+        self.found = found
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The one message."""
+        return (
+            Message(
+                place=f"node {self.node}, rank {self.rank}",
+                what=f"somebody else changed the rank while it was confirmed: {self.what}",
+                expected=self.expected,
+                found=self.found,
+                remedy="find out who works on this node beside sparklock, then: inv deploy",
+            ),
+        )
+
+
+def _ends(scene: Scene, verdict: Verdict) -> tuple[RankEnd, ...]:
+    """Every rank, with the ones that tell most first."""
+    order = sorted(scene.ranks, key=lambda item: (item.rank != verdict.rank, item.alive, item.rank))
+    return tuple(RankEnd.of(item) for item in order)
 
 
 class SilentPairError(NodeError):

@@ -105,11 +105,11 @@ def listeners(lines: Iterable[str]) -> tuple[Listener, ...]:
         fields = line.split()
         if len(fields) > 3 and fields[3] == LISTEN:  # noqa: PLR2004 - the field `st`
             address, _, port = fields[1].partition(":")
-            found.add(Listener(_address(address), int(port, 16)))
+            found.add(Listener(address_of(address), int(port, 16)))
     return tuple(sorted(found, key=lambda item: (item.port, item.address)))
 
 
-def _address(text: str) -> str:
+def address_of(text: str) -> str:
     """An address of /proc/net/tcp: 32-bit words, each in the machine's (little-endian) order."""
     packed = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
     if len(packed) == 4:  # noqa: PLR2004 - bytes of an IPv4 address

@@ -9,7 +9,7 @@ from builder.edges.layout import LayoutSource
 from builder.privileges import weakenings
 from deploy.actions import LoadImage, PullImage
 from deploy.apply import apply
-from deploy.confirm import Limits
+from deploy.confirm import limits_of
 from deploy.edges.blobserver import Offer, Stream
 from deploy.edges.delivery import ImageSupply
 from deploy.edges.node import Supplies
@@ -70,8 +70,7 @@ def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> Depl
         if todo.up_to_date:
             _require_answer(todo, nodes, serve.completion_timeout_s)
         _supply(file, loaded, todo, nodes, progress)
-        limits = Limits(serve.start_timeout_s, serve.completion_timeout_s)
-        applied = apply(todo, nodes, limits, progress, interrupts)
+        applied = apply(todo, nodes, limits_of(serve), progress, interrupts)
     return DeployReport(
         cluster=wanted.manifest.name,
         generation=todo.generation,

@@ -205,13 +205,44 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True)
+class RankIdentity:
+    """Which container a rank is, and which start of it: equal for as long as nobody touched it.
+
+    `labels` are those of sparklock's, sorted; `image_id` is the engine's; `started_at` its clock.
+    """
+
+    id: str
+    image_id: str
+    labels: tuple[tuple[str, str], ...]
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class RankState:
-    """Whether a rank's container runs; `finished_at` is the node's own clock, as RFC 3339 text."""
+    """Whether a rank's container runs; times are the node's own clock, as RFC 3339 text.
+
+    `error` is the engine's when it could not start it, `host_ip` the address that the rank tells
+    others (VLLM_HOST_IP). A container that was never started has an empty `started_at`.
+    """
 
     running: bool
     exit_code: int
     finished_at: str
     out_of_memory: bool
+    identity: RankIdentity = RankIdentity("", "", (), "")
+    command: tuple[str, ...] = ()
+    paused: bool = False
+    restarts: int = 0
+    error: str = ""
+    host_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of a container's log; `at` is the node's own clock, and sorts as text."""
+
+    at: str
+    text: str
 
 
 class Outcome(Enum):

@@ -13,14 +13,15 @@ from builder import labels
 from builder.edges.daemon_api import SNAPSHOTTER
 from builder.edges.registry.docker_config import require_usable_by_docker
 from deploy import node_errors
+from deploy.edges.ranks import rank_state
 from deploy.edges.waiting import until_stopped
 from deploy.host import OtherContainer
+from deploy.logscan import later_lines
 from deploy.state import (
     ContainerFacts,
     EngineFacts,
     ImageFacts,
     ImageStore,
-    RankState,
     RegistryAnswer,
     RegistryFacts,
 )
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from builder.digest import JsonValue
     from builder.errors import NodeError
+    from deploy.state import LogLine, RankState
 
 R = TypeVar("R")
 
@@ -224,21 +226,24 @@ class Engine:
             self._api.rename(name, new_name)
 
     def rank(self, name: str) -> RankState:
-        """Whether a container runs, and how it ended."""
+        """Whether a container runs, which start of which container it is, and how it ended."""
         with self._answer(f"inspect container {name}"):
-            state = self._inspect(name)["State"]
-            return RankState(
-                running=bool(state["Running"]),
-                exit_code=int(state["ExitCode"]),
-                finished_at=str(state["FinishedAt"]),
-                out_of_memory=bool(state.get("OOMKilled")),
-            )
+            return rank_state(self._inspect(name))
 
     def log(self, name: str, *, tail: int) -> str:
         """The last lines a container wrote, stdout and stderr in their order."""
         with self._answer(f"read the log of {name}"):
             data = self._api.logs(name, stdout=True, stderr=True, tail=tail)
         return data.decode(errors="replace")
+
+    def log_since(self, name: str, after: str, *, tail: int) -> tuple[LogLine, ...]:
+        """What a container wrote later than `after`, oldest first, and of that the last lines.
+
+        `after` is a time of the node's own clock, of a LogLine or of a RankState; empty for all.
+        """
+        with self._answer(f"read the log of {name}"):
+            data = self._api.logs(name, stdout=True, stderr=True, timestamps=True, tail=tail)
+        return later_lines(data.decode(errors="replace"), after)
 
     def ask(self, call: str, question: Callable[[docker.APIClient], R]) -> R:
         """What a question of another module comes to; `call` completes `could not ...`."""

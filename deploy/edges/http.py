@@ -31,18 +31,35 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def complete(api: Path, model: str, *, timeout_s: float) -> Completion:
+def answers(api: Path, *, timeout_s: float) -> bool:
+    """Whether anything answers a request with HTTP, whatever it says."""
+    connection = _UnixConnection(api, timeout_s)
+    try:
+        connection.request("GET", "/health")
+        connection.getresponse().read()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def complete(api: Path, model: str, *, timeout_s: float, api_key: str = "") -> Completion:
     """Ask for a few tokens at temperature 0; whatever happens is told by the outcome.
+
+    `model` may be empty for the only one that is served; `api_key` may be empty for a server that
+    wants none.
 
     `api` is a local unix socket that leads to the server. The answer is not streamed, so the first
     byte comes with the last token and `timeout_s` bounds the whole request.
     """
-    body = json.dumps(
-        {"model": model, "prompt": PROMPT, "max_tokens": MAX_TOKENS, "temperature": 0}
-    )
+    asked = {"prompt": PROMPT, "max_tokens": MAX_TOKENS, "temperature": 0}
+    body = json.dumps(asked | ({"model": model} if model else {}))
     connection = _UnixConnection(api, timeout_s)
     try:
         headers = {"Content-Type": "application/json"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
         connection.request("POST", "/v1/completions", body, headers)
         response = connection.getresponse()
         status, said = response.status, response.read()

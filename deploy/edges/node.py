@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -11,17 +12,18 @@ from deploy import actions, node_errors
 from deploy.edges.delivery import ImageDelivery
 from deploy.edges.engine import Engine
 from deploy.edges.guard import take, this_process
-from deploy.edges.http import complete
+from deploy.edges.http import answers, complete
 from deploy.edges.making import ContainerMaker
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe
+from deploy.edges.scene import look, sockets_of
 from deploy.edges.ssh import Destination, NodeConnection
 from deploy.edges.supply import no_blobs
 from deploy.edges.transfer import Watch
+from deploy.serving import ServingAddress
 from deploy.state import TRIAL, Outcome
 
 if TYPE_CHECKING:
-    import threading
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -34,11 +36,22 @@ if TYPE_CHECKING:
     from deploy.edges.ssh import Opening
     from deploy.edges.supply import KnownBlobs
     from deploy.guard import Verb
-    from deploy.state import Completion, ContainerFacts, EngineFacts, NodeState, RankState
+    from deploy.scene import NodeScene, Socket
+    from deploy.state import (
+        Completion,
+        ContainerFacts,
+        EngineFacts,
+        LogLine,
+        NodeState,
+        RankState,
+    )
     from deploy.wanted import Wanted
 
 GRACE_S: Final = 20
 """What a rank may take to stop before it is killed, in seconds."""
+
+ANSWER_S: Final = 5
+"""What a server may take to answer at all, in seconds."""
 
 LOG_LINES: Final = 20
 """How much of a rank's log a failure shows."""
@@ -93,7 +106,8 @@ class RemoteNode:
         )
         self._folder = ModelFolder(self._connection, manifest.model_path(node))
         self._maker = ContainerMaker(self._connection)
-        self._api: Path | None = None
+        self._apis: dict[tuple[str, int], Path] = {}
+        self._apis_lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -245,17 +259,51 @@ class RemoteNode:
         """The last lines of a container's log."""
         return self._engine.log(name, tail=tail)
 
-    def complete(self, timeout_s: float) -> Completion:
-        """What the server on this node answers to a short request for a completion."""
-        serve = self._manifest.serve
-        if self._api is None:
+    def log_since(self, name: str, after: str, tail: int) -> tuple[LogLine, ...]:
+        """What a container wrote after a time of its node's clock: the last lines of that."""
+        return self._engine.log_since(name, after, tail=tail)
+
+    def sockets(self) -> tuple[Socket, ...]:
+        """The TCP sockets of the node."""
+        return sockets_of(self._connection)
+
+    def look(self, container_id: str) -> NodeScene:
+        """What the node's kernel tells of itself and of a container."""
+        model = self._manifest.model_path(self._node)
+        places = ("/", "/dev/shm", model, self._engine.facts().data_root)  # noqa: S108 - is only looked at
+        return look(self._connection, container_id, [place for place in places if place])
+
+    def answers(self, at: ServingAddress) -> bool:
+        """Whether anything answers a request where the server of this node listens."""
+        if answers(self._api(at), timeout_s=ANSWER_S):
+            return True
+        if self._connection.forwards_forbidden():
+            raise self._connection.forbidden()
+        return False
+
+    def complete(
+        self, timeout_s: float, at: ServingAddress | None = None, api_key: str = ""
+    ) -> Completion:
+        """What the server on this node answers to a short request for a completion.
+
+        `at` is where it serves; None for where the manifest says.
+        """
+        if at is None:
+            serve = self._manifest.serve
             host = "127.0.0.1" if serve.host.is_unspecified else str(serve.host)
-            self._api = self._connection.forward_local(host, serve.port)
-        model = self._manifest.served_model_name
-        completion = complete(self._api, model, timeout_s=timeout_s)
+            at = ServingAddress(host, serve.port, self._manifest.served_model_name)
+        completion = complete(self._api(at), at.model, timeout_s=timeout_s, api_key=api_key)
         if completion.outcome is Outcome.NOT_UP and self._connection.forwards_forbidden():
             raise self._connection.forbidden()
         return completion
+
+    def _api(self, at: ServingAddress) -> Path:
+        """A local socket that leads to a server; made once for each address."""
+        with self._apis_lock:
+            place = (at.host, at.port)
+            if place not in self._apis:
+                self._apis[place] = self._connection.forward_local(*place)
+            return self._apis[place]
 
 
 def _watch(what: str, total: int, progress: Progress, stopped: threading.Event) -> Watch:

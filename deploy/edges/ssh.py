@@ -237,7 +237,7 @@ class NodeConnection:
 
     def forward_local(self, host: str, port: int) -> Path:
         """A local unix socket that leads to a TCP port as the node reaches it."""
-        return self._forward_local(f"{host}:{port}")
+        return self._forward_local(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
     @contextmanager
     def forward_remote(self, local_port: int) -> Iterator[int]:

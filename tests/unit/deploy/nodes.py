@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from builder import labels
 from deploy import actions
 from deploy.node_errors import EngineError
-from deploy.state import Completion, NodeState, Outcome, RankState
+from deploy.scene import NodeScene
+from deploy.state import (
+    Completion,
+    LogLine,
+    NodeState,
+    Outcome,
+    RankIdentity,
+    RankState,
+)
 from tests.unit.deploy.simulation import after
 
 if TYPE_CHECKING:
@@ -16,8 +25,12 @@ if TYPE_CHECKING:
 
     from builder.progress import Progress
     from deploy.actions import AnyAction, PlaceModel
+    from deploy.scene import Socket
+    from deploy.serving import ServingAddress
     from deploy.wanted import Wanted
 
+STARTED = "2026-01-01T00:00:00.000000000Z"
+WORDS = "2026-01-01T00:00:01.000000000Z"
 ANSWER = Completion(Outcome.ANSWERED, " Paris", 1)
 
 
@@ -25,18 +38,19 @@ ANSWER = Completion(Outcome.ANSWERED, " Paris", 1)
 class FakeNode:
     """A node whose state is a value; a deploy.apply.Hands.
 
-    `before` is called with every action before it is done, and may raise or wait. `answers` are
+    `before` is called with every action before it is done, and may raise or wait. `replies` are
     given one after the other, the last one for ever.
     """
 
     goal: Wanted
     state: NodeState
     before: Callable[[AnyAction], None] = lambda _: None
-    answers: list[Completion] = field(default_factory=lambda: [ANSWER])
+    replies: list[Completion] = field(default_factory=lambda: [ANSWER])
     unreachable: bool = False
     done: list[AnyAction] = field(default_factory=list)
     restored: list[PlaceModel] = field(default_factory=list)
     exits: dict[str, int] = field(default_factory=dict)
+    logs: dict[str, tuple[LogLine, ...]] = field(default_factory=dict)
 
     def perform(self, action: AnyAction, progress: Progress, stopped: threading.Event) -> int:
         progress.advance(action.what, 1, 1)
@@ -65,14 +79,44 @@ class FakeNode:
         self._reach()
         (found,) = [item for item in self.state.containers if item.name == name]
         code = self.exits.get(name)
-        return RankState(found.running and code is None, code or 0, "", out_of_memory=code == 137)
+        own = {labels.GENERATION: str(found.generation), labels.RANK: str(found.rank)}
+        own |= {labels.LOCK_DIGEST: found.lock_digest, labels.SPEC_DIGEST: found.spec_digest}
+        own |= {labels.CLUSTER: self.goal.manifest.name}
+        return RankState(
+            running=found.running and code is None,
+            exit_code=code or 0,
+            finished_at="",
+            out_of_memory=code == 137,
+            identity=RankIdentity(found.id, found.image_id, tuple(sorted(own.items())), STARTED),
+            command=found.command,
+        )
 
-    def log(self, name: str) -> str:
-        return f"the last words of {name}"
+    def log_since(self, name: str, after: str, tail: int) -> tuple[LogLine, ...]:
+        assert tail > 0
+        lines = self.logs.get(name, (LogLine(WORDS, f"the last words of {name}"),))
+        return tuple(line for line in lines if line.at > after)
 
-    def complete(self, timeout_s: float) -> Completion:
+    def sockets(self) -> tuple[Socket, ...]:
+        self._reach()
+        return ()
+
+    def look(self, container_id: str) -> NodeScene:
+        self._reach()
+        assert container_id
+        return NodeScene()
+
+    def answers(self, at: ServingAddress) -> bool:
+        assert at.port == self.goal.manifest.serve.port
+        if self.replies[0].outcome is not Outcome.NOT_UP:
+            return True
+        if len(self.replies) > 1:
+            self.replies.pop(0)
+        return False
+
+    def complete(self, timeout_s: float, at: ServingAddress | None = None) -> Completion:
         assert timeout_s > 0
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        assert at is not None
+        return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
     def running(self) -> list[str]:
         return [item.name for item in self.state.containers if item.running]

@@ -197,13 +197,14 @@ def test_a_container_of_that_name_that_is_somebody_elses_is_left_alone() -> None
 
 def test_a_rank_that_dies_ends_the_wait_at_once_and_its_log_comes_first() -> None:
     nodes = old_pair()
-    nodes[A].answers = [Completion(Outcome.NOT_UP)]
+    nodes[A].replies = [Completion(Outcome.NOT_UP)]
     nodes[B].exits = {"sparklock-pair-g2-r1.trial": 137}
     with pytest.raises(DeployFailedError) as caught:
         run(nodes, Limits(start_s=60, completion_s=60))
     cause = caught.value.cause
     assert isinstance(cause, StartFailedError)
-    first, second = cause.messages
+    diagnosis, first, second = cause.messages
+    assert "rank 1 on spark-b was killed because the node ran out of memory" in diagnosis.found
     assert first.place == "node spark-b, rank 1"
     assert first.found == "exit code 137, out of memory"
     assert first.detail == "the last words of sparklock-pair-g2-r1.trial"
@@ -215,13 +216,13 @@ def test_a_rank_that_dies_ends_the_wait_at_once_and_its_log_comes_first() -> Non
     ("answers", "what"),
     [
         ([Completion(Outcome.REFUSED, "HTTP 404: no such model")], "refused"),
-        ([Completion(Outcome.TOO_LATE)], "within 1 s, twice"),
+        ([Completion(Outcome.TOO_LATE)], "within 1 s, 2 times"),
         ([Completion(Outcome.NOT_UP)], "of the start"),
     ],
 )
 def test_without_a_completion_the_old_pair_comes_back(answers: list[Completion], what: str) -> None:
     nodes = old_pair()
-    nodes[A].answers = answers
+    nodes[A].replies = answers
     with pytest.raises(DeployFailedError) as caught:
         run(nodes, Limits(start_s=1.5, completion_s=1))
     cause = caught.value.cause
@@ -232,7 +233,7 @@ def test_without_a_completion_the_old_pair_comes_back(answers: list[Completion],
 
 def test_a_first_completion_that_is_late_and_errors_on_the_way_up_are_forgiven() -> None:
     nodes = fresh()
-    nodes[A].answers = [
+    nodes[A].replies = [
         Completion(Outcome.NOT_UP),
         Completion(Outcome.FAILED, "HTTP 503"),
         Completion(Outcome.TOO_LATE),
@@ -244,7 +245,7 @@ def test_a_first_completion_that_is_late_and_errors_on_the_way_up_are_forgiven()
 def test_placed_model_files_are_put_back() -> None:
     nodes = old_pair()
     nodes[B].state = replace(nodes[B].state, model_files=())
-    nodes[A].answers = [Completion(Outcome.REFUSED)]
+    nodes[A].replies = [Completion(Outcome.REFUSED)]
     with pytest.raises(DeployFailedError):
         run(nodes)
     (action,) = nodes[B].restored
@@ -305,7 +306,7 @@ def test_a_pair_left_on_trial_that_does_not_answer_gives_way_to_the_old_one() ->
         image = serving(NEW)[node.state.node].image
         stopped = replace(old, running=False)
         node.state = replace(node.state, image=image, containers=(stopped, trial))
-    nodes[A].answers = [Completion(Outcome.REFUSED)]
+    nodes[A].replies = [Completion(Outcome.REFUSED)]
     with pytest.raises(DeployFailedError):
         run(nodes)
     assert_as_before(nodes)
