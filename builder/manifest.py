@@ -23,6 +23,7 @@ from builder.values import (
     Capability,
     Deadline,
     Environment,
+    EnvName,
     Expected,
     Hca,
     Name,
@@ -108,6 +109,11 @@ class ServeSection(Section):
     args: Annotated[dict[ArgName, ArgValue], AfterValidator(sorted_table)] = Field(
         default={},
         description="vLLM's own options; true is a bare flag, false leaves the option out",
+    )
+    api_key_env: EnvName | None = Field(
+        default=None,
+        description="the variable, on the machine inv runs on, whose value requests must bring; "
+        "the key itself is written down nowhere",
     )
     start_timeout_s: Deadline = Field(default=1800, description="until the API must answer")
     completion_timeout_s: Deadline = Field(default=60, description="for one short completion")

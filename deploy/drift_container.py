@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from builder import labels as keys
+from builder.privileges import RDMA_DEVICES
+from builder.secret import Secret
 from deploy.drift_facts import Cause, Difference
 from deploy.drift_settings import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from builder.digest import JsonValue
     from deploy.drift_facts import Inspected, Process
     from deploy.drift_settings import Setting
     from deploy.launch import ContainerSpec
@@ -34,7 +37,7 @@ def of_container(
         yield Difference(spec.node, "name", name, container.name, Cause.PERSON, rename)
     yield from _state(spec.node, container)
     as_labelled = container.labels.get(keys.SPEC_DIGEST) == spec.digest
-    found = [*settings(spec.request(), container)]
+    found = [*settings(_request(spec, container), container)]
     for setting in found:
         cause = _cause(setting, spec, as_labelled=as_labelled)
         remedy = PLAN if cause is Cause.INPUTS else again
@@ -43,6 +46,27 @@ def of_container(
     yield from _labels(wanted, spec, container, explained=bool(found))
     yield from _processes(spec, container)
     yield from _files(spec.node, container, again)
+
+
+def _request(spec: ContainerSpec, container: Inspected) -> dict[str, JsonValue]:
+    """What the container was asked for, as far as that is the node's own or a secret.
+
+    Which files its RDMA devices have, only the node tells; a value of the API key is compared by
+    planning, where the key is known.
+    """
+    env = container.config.get("Env")
+    texts = env if isinstance(env, list) else []
+    pairs = (str(text).partition("=") for text in texts)
+    secrets = {name: Secret(value) for name, _, value in pairs if name in spec.secrets}
+    missing = {name: Secret("") for name in spec.secrets if name not in secrets}
+    devices = container.host.get("Devices")
+    paths = [
+        str(device["PathOnHost"])
+        for device in (devices if isinstance(devices, list) else [])
+        if isinstance(device, dict)
+    ]
+    rdma = [path for path in paths if path.startswith(f"{RDMA_DEVICES}/")]
+    return spec.request(rdma or None, secrets | missing)
 
 
 def _state(node: str, container: Inspected) -> Iterator[Difference]:

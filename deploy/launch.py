@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from builder import labels
 from builder.digest import canonical_json, digest_bytes
 from builder.privileges import RDMA_DEVICES, uses_rdma_devices
+from builder.secret import API_KEY
 from builder.topology import container_environment, ranks
 from deploy.rights import rights
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from builder.digest import Digest, JsonValue
     from builder.lock import Lock
     from builder.manifest import ArgValue, ClusterManifest, Node
+    from builder.secret import Secret
     from builder.topology import Rank
     from deploy.rights import Rights
 
@@ -52,7 +54,7 @@ class ContainerSpec:
 
     `image` is the tag the image has on every node, and `manifest_digest` says which image that is.
     `hcas` are the RDMA devices that the container is to have; RDMA_DEVICES in `devices` stands for
-    their files.
+    their files. `secrets` are the variables whose values only the engine is told.
     """
 
     cluster: str
@@ -69,17 +71,26 @@ class ContainerSpec:
     shm_bytes: int
     rights: Rights
     user: str | None
+    secrets: tuple[str, ...] = ()
 
-    def request(self, rdma_devices: Sequence[str] | None = None) -> dict[str, JsonValue]:
+    def request(
+        self,
+        rdma_devices: Sequence[str] | None = None,
+        secrets: Mapping[str, Secret] | None = None,
+    ) -> dict[str, JsonValue]:
         """The body of the engine's create call, labels left out (Docker Engine API 1.41).
 
         `rdma_devices` are the files of the node's own devices of `hcas`. Without them the request
         says only that they are wanted: their numbers are the node's affair, and may change when it
-        starts again.
+        starts again. Nor does it hold the `secrets` unless they are given.
         """
+        known = {name: f"{name}={secret.value}" for name, secret in (secrets or {}).items()}
         config: dict[str, JsonValue] = {
             "Cmd": self.command,
-            "Env": [f"{name}={value}" for name, value in self.env],
+            "Env": [
+                *(f"{name}={value}" for name, value in self.env),
+                *(known.get(name, name) for name in self.secrets),
+            ],
             "Image": self.image,
             "HostConfig": {
                 **self.rights.host_config(),
@@ -145,6 +156,7 @@ def launch(manifest: ClusterManifest, lock: Lock) -> tuple[ContainerSpec, ...]:
             shm_bytes=manifest.container.shm_gib * 2**30,
             rights=rights(manifest.container),
             user=manifest.container.user,
+            secrets=(API_KEY,) if rank.is_head and manifest.serve.api_key_env else (),
         )
         for rank in ranks(manifest)
     )

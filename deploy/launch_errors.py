@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from builder.errors import Message
+from builder.errors import ManifestError, Message
 from deploy.node_errors import OneNodeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class ApiKeyError(ManifestError):
+    """The variable named by [serve] api_key_env holds no key; `found` tells what, not the value."""
+
+    template = Message(
+        place="cluster.toml: serve.api_key_env",
+        what="the API key cannot be had from the variable {name}",
+        expected="the key that clients send, printable ASCII without blanks",
+        found="{found}",
+        remedy="export {name}=… where inv runs, or remove api_key_env for a server without a key",
+    )
+
+    def __init__(self, name: str, found: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.found = found
 
 
 class RdmaFileMissingError(OneNodeError):

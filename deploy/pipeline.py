@@ -10,6 +10,7 @@ from builder.privileges import weakenings
 from deploy.actions import LoadImage, PullImage
 from deploy.apply import apply
 from deploy.confirm import limits_of
+from deploy.edges.api_key import require_api_key
 from deploy.edges.blobserver import Offer, Stream
 from deploy.edges.delivery import ImageSupply
 from deploy.edges.node import Supplies
@@ -54,6 +55,7 @@ def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> Depl
     pair runs as locked and does not answer.
     """
     loaded, wanted = wanted_by(file)
+    require_api_key(loaded.manifest)
     with (
         Interrupts() as interrupts,
         connected(loaded) as nodes,

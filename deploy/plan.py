@@ -273,7 +273,7 @@ def _difference(wanted: Wanted, facts: ContainerFacts, spec: ContainerSpec) -> s
         return f"rank {facts.rank} on {spec.node} has stopped, exit code {facts.exit_code}"
     if facts.paused:
         return f"rank {facts.rank} on {spec.node} is paused"
-    return ""
+    return "" if wanted.has_key(facts, spec) else "the API key is another one"
 
 
 def _newest(items: Sequence[_Placed]) -> list[_Placed]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from builder.current import check_lock
 from builder.edges.files import read_manifest, ssh_config_of
 from builder.lockfile import lock_digest
+from deploy.edges.api_key import api_key_of
 from deploy.edges.guard import Guards
 from deploy.edges.node import RemoteNode
 from deploy.edges.places import sweep
@@ -37,7 +39,8 @@ def wanted_by(file: Path) -> tuple[LoadedManifest, Wanted]:
     """The manifest and what its lock, which has to be current, wants of the nodes."""
     loaded = read_manifest(file)
     lock = check_lock(file).lock
-    return loaded, wanted(loaded.manifest, lock, lock_digest(lock))
+    plain = wanted(loaded.manifest, lock, lock_digest(lock))
+    return loaded, replace(plain, api_key=api_key_of(loaded.manifest))
 
 
 @contextmanager

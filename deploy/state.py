@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Interface
 
     from builder.digest import Digest
+    from builder.secret import Secret
     from deploy.host import HostFacts, OtherContainer
 
 
@@ -99,7 +100,8 @@ class ContainerFacts:
 
     A label that is missing or unreadable is the empty text, or -1 for a number. `image_id` is the
     engine id of the image it was made from; `exit_code` counts only when it is not running. The
-    engine calls a paused container running, though it never answers.
+    engine calls a paused container running, though it never answers. `api_key` is what its server
+    wants from requests.
     """
 
     id: str
@@ -113,6 +115,7 @@ class ContainerFacts:
     running: bool
     exit_code: int
     paused: bool = False
+    api_key: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True)

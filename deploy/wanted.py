@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from builder.digest import Digest
     from builder.lock import Lock, LockedBase, ModelFile
     from builder.manifest import ClusterManifest
+    from builder.secret import Secret
     from deploy.state import ContainerFacts, ImageFacts
 
 NOT_REGISTRIES: Final = frozenset({"oci", "archive", "docker"})
@@ -65,13 +66,22 @@ class WantedImage:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The whole wanted state; `lock_digest` is of lockfile.json's bytes."""
+    """The whole wanted state; `lock_digest` is of lockfile.json's bytes.
+
+    `api_key` is what the head's server shall want from requests; None if that is nothing, or is not
+    known here.
+    """
 
     manifest: ClusterManifest
     lock_digest: Digest
     image: WantedImage
     specs: tuple[ContainerSpec, ...]
     model_files: tuple[ModelFile, ...]
+    api_key: Secret | None = None
+
+    def has_key(self, container: ContainerFacts, spec: ContainerSpec) -> bool:
+        """Whether a container wants the API key that it shall want, as far as that is known."""
+        return not spec.secrets or self.api_key in (None, container.api_key)
 
     def runs(self, container: ContainerFacts, spec: ContainerSpec) -> bool:
         """Whether a container is the running rank that a spec asks for, from image to lock."""
@@ -82,6 +92,7 @@ class Wanted:
             and container.spec_digest == spec.digest
             and container.lock_digest == self.lock_digest
             and container.image_id in self.image.engine_ids
+            and self.has_key(container, spec)
         )
 
 

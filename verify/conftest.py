@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from builder.errors import Message, NodeError, SparklockError
+from builder.secret import Secret
 from verify import events
 from verify.canary import Canary, ask
 from verify.claim import Claim
@@ -203,10 +204,16 @@ def api(
     connections: Connections,
     cluster: ObservedCluster,
 ) -> Api:
-    """The server's API, through the head's ssh connection; nothing need be installed there."""
-    del cluster  # only so that the nodes are probed first
+    """The server's API, through the head's ssh connection; nothing need be installed there.
+
+    Its key is the one that clients are given, else the one that the server was.
+    """
     head = pytestconfig.stash[INPUTS].manifest.head
-    return Api(connections.forward(head, expected.api_host, expected.api_port))
+    local = connections.forward(head, expected.api_host, expected.api_port)
+    if expected.api_key_env is None:
+        return Api(local)
+    own = os.environ.get(expected.api_key_env)
+    return Api(local, Secret(own) if own else cluster.node(head.name).container.api_key)
 
 
 @pytest.fixture(scope="session")

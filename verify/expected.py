@@ -145,6 +145,7 @@ class ExpectedCluster:
     max_model_len: int | None
     api_host: str
     api_port: int
+    api_key_env: str | None
     completion_timeout_s: int
 
     @property
@@ -177,6 +178,7 @@ def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Expect
         max_model_len=_whole_number(serve.args.get("max-model-len")),
         api_host="127.0.0.1" if serve.host.is_unspecified else str(serve.host),
         api_port=serve.port,
+        api_key_env=serve.api_key_env,
         completion_timeout_s=serve.completion_timeout_s,
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import TYPE_CHECKING, Any
 
+from builder.secret import API_KEY, Secret
 from verify.errors import UnreadableFactError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class ContainerFacts:
     """A container as the engine describes it.
 
     `engine_id` names its image: the config's digest on a graph driver, the manifest's digest on
-    the containerd store. `devices` are paths on the node.
+    the containerd store. `devices` are paths on the node; `api_key` is what its server
+    wants from requests.
     """
 
     id: str
@@ -44,6 +46,7 @@ class ContainerFacts:
     log_driver: str = ""
     log_options: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
+    api_key: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,13 @@ def _container(item: Mapping[str, Any]) -> ContainerFacts:
         log_driver=str(host["LogConfig"]["Type"]),
         log_options={str(k): str(v) for k, v in (host["LogConfig"]["Config"] or {}).items()},
         devices=tuple(str(device["PathOnHost"]) for device in host["Devices"] or ()),
+        api_key=_api_key(config.get("Env") or ()),
     )
+
+
+def _api_key(env: Sequence[str]) -> Secret | None:
+    values = [item.partition("=")[2] for item in env if item.startswith(f"{API_KEY}=")]
+    return Secret(values[-1]) if values else None
 
 
 def parse_image_diff_ids(text: str) -> tuple[str, ...]:

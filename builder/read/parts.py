@@ -48,6 +48,7 @@ class Parts:
     serve: ServeSection | None
     mounts: Mapping[int, Mount]
     shared_env: frozenset[str]
+    node_envs: Mapping[int, frozenset[str]]
     node_names: Mapping[int, str]
     fabrics: Mapping[int, Fabric]
     without_fabric: tuple[int, ...]
@@ -76,6 +77,11 @@ def parts_of(document: dict[str, Any], error: ValidationError | None = None) -> 
         serve=_valid(ServeSection, _table(document, ("serve",))),
         mounts=_valid_items(Mount, _list(document, ("container", "mounts"))),
         shared_env=frozenset(_table(document, ("container", "env"))),
+        node_envs={
+            number: frozenset(_table(node, ("env",)))
+            for number, node in enumerate(nodes)
+            if isinstance(node, dict)
+        },
         node_names=_texts(nodes, "name"),
         fabrics=_valid_items(Fabric, [value_at(node, ("fabric",)) for node in nodes]),
         without_fabric=tuple(

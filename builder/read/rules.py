@@ -16,6 +16,7 @@ from builder.read.fabric_rules import FABRIC_RULES
 from builder.read.folder_rules import plugins_are_no_cache, vendored_files_lie_apart
 from builder.read.model_rules import MODEL_RULES
 from builder.read.problems import Problem, repeated, value_text
+from builder.read.secret_rules import SECRET_RULES
 from builder.topology import OF_ONE_NODE
 
 if TYPE_CHECKING:
@@ -351,4 +352,5 @@ RULES: Final[tuple[Rule, ...]] = (
     shared_variables_are_no_nodes_own,
     *ACCEPT_RULES,
     *FABRIC_RULES,
+    *SECRET_RULES,
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from builder import labels
 from builder.edges.daemon_api import SNAPSHOTTER
 from builder.edges.registry.docker_config import require_usable_by_docker
+from builder.secret import API_KEY, Secret
 from deploy import node_errors
 from deploy.edges.ranks import rank_state
 from deploy.edges.waiting import until_stopped
@@ -349,6 +350,7 @@ def _container(found: Mapping[str, Any]) -> ContainerFacts:
         running=bool(state["Running"]),
         paused=bool(state["Paused"]),
         exit_code=int(state["ExitCode"]),
+        api_key=_api_key(config.get("Env") or ()),
     )
 
 
@@ -360,6 +362,11 @@ def _other(item: Mapping[str, Any]) -> OtherContainer:
         running=item.get("State") == "running",
         command=str(item.get("Command") or ""),
     )
+
+
+def _api_key(env: Iterable[str]) -> Secret | None:
+    values = [item.partition("=")[2] for item in env if item.startswith(f"{API_KEY}=")]
+    return Secret(values[-1]) if values else None
 
 
 def _number(text: object) -> int:

@@ -12,9 +12,12 @@ from deploy.state import Completion, Outcome
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from builder.secret import Secret
+
 PROMPT: Final = "The capital of France is"
 MAX_TOKENS: Final = 8
 END_CHARACTERS: Final = 2000
+_UNAUTHORIZED: Final = f"HTTP {http.HTTPStatus.UNAUTHORIZED.value}: "
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -44,10 +47,12 @@ def answers(api: Path, *, timeout_s: float) -> bool:
     return True
 
 
-def complete(api: Path, model: str, *, timeout_s: float, api_key: str = "") -> Completion:
+def complete(
+    api: Path, model: str, *, timeout_s: float, api_key: Secret | None = None
+) -> Completion:
     """Ask for a few tokens at temperature 0; whatever happens is told by the outcome.
 
-    `model` may be empty for the only one that is served; `api_key` may be empty for a server that
+    `model` may be empty for the only one that is served; `api_key` may be None for a server that
     wants none.
 
     `api` is a local unix socket that leads to the server. The answer is not streamed, so the first
@@ -58,8 +63,8 @@ def complete(api: Path, model: str, *, timeout_s: float, api_key: str = "") -> C
     connection = _UnixConnection(api, timeout_s)
     try:
         headers = {"Content-Type": "application/json"}
-        if api_key:
-            headers["Authorization"] = f"Bearer {api_key}"
+        if api_key is not None:
+            headers["Authorization"] = f"Bearer {api_key.value}"
         connection.request("POST", "/v1/completions", body, headers)
         response = connection.getresponse()
         status, said = response.status, response.read()
@@ -71,6 +76,11 @@ def complete(api: Path, model: str, *, timeout_s: float, api_key: str = "") -> C
     finally:
         connection.close()
     return _judged(status, said)
+
+
+def unauthorized(completion: Completion) -> bool:
+    """Whether the server wants an API key, or another one."""
+    return completion.outcome is Outcome.REFUSED and completion.text.startswith(_UNAUTHORIZED)
 
 
 def _judged(status: int, said: bytes) -> Completion:

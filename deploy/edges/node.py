@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from builder.progress import Progress, Silent
 from deploy import actions, node_errors
+from deploy.edges.api_key import api_key_of
 from deploy.edges.delivery import ImageDelivery
 from deploy.edges.engine import Engine
 from deploy.edges.guard import take, this_process
-from deploy.edges.http import answers, complete
+from deploy.edges.http import answers, complete, unauthorized
 from deploy.edges.making import ContainerMaker
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from builder.manifest import ClusterManifest, Node
+    from builder.secret import Secret
     from deploy.delivery import Delivered
     from deploy.drift_facts import Witnessed
     from deploy.edges.delivery import ImageSupply
@@ -105,7 +107,8 @@ class RemoteNode:
             told=self._tell,
         )
         self._folder = ModelFolder(self._connection, manifest.model_path(node))
-        self._maker = ContainerMaker(self._connection)
+        self._key = api_key_of(manifest)
+        self._maker = ContainerMaker(self._connection, self._key)
         self._apis: dict[tuple[str, int], Path] = {}
         self._apis_lock = threading.Lock()
 
@@ -281,9 +284,7 @@ class RemoteNode:
             raise self._connection.forbidden()
         return False
 
-    def complete(
-        self, timeout_s: float, at: ServingAddress | None = None, api_key: str = ""
-    ) -> Completion:
+    def complete(self, timeout_s: float, at: ServingAddress | None = None) -> Completion:
         """What the server on this node answers to a short request for a completion.
 
         `at` is where it serves; None for where the manifest says.
@@ -292,7 +293,11 @@ class RemoteNode:
             serve = self._manifest.serve
             host = "127.0.0.1" if serve.host.is_unspecified else str(serve.host)
             at = ServingAddress(host, serve.port, self._manifest.served_model_name)
-        completion = complete(self._api(at), at.model, timeout_s=timeout_s, api_key=api_key)
+        completion = complete(self._api(at), at.model, timeout_s=timeout_s, api_key=self._key)
+        if unauthorized(completion):
+            # An earlier generation wants the key that it was made with.
+            self._key = self._key_of_server()
+            completion = complete(self._api(at), at.model, timeout_s=timeout_s, api_key=self._key)
         if completion.outcome is Outcome.NOT_UP and self._connection.forwards_forbidden():
             raise self._connection.forbidden()
         return completion
@@ -304,6 +309,11 @@ class RemoteNode:
             if place not in self._apis:
                 self._apis[place] = self._connection.forward_local(*place)
             return self._apis[place]
+
+    def _key_of_server(self) -> Secret | None:
+        """The API key in the environment of the container that runs here."""
+        keys = (item.api_key for item in self.containers() if item.running)
+        return next((key for key in keys if key is not None), None)
 
 
 def _watch(what: str, total: int, progress: Progress, stopped: threading.Event) -> Watch:

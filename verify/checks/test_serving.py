@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from verify.errors import ApiError
 from verify.judge import serving as judge
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ def test_server_answers(claim: Claim, expected: ExpectedCluster, api: Api) -> No
     """The server answers and lists the wanted model name; it proves no parallelism."""
     answer = api.get("/v1/models", deadline_s=_DEADLINE_S)
     claim.settle(judge.served_model(expected.served_model_name, answer))
+
+
+def test_api_key(claim: Claim, expected: ExpectedCluster, api: Api) -> None:
+    """Who brings no key gets no answer from the API."""
+    problem = ""
+    try:
+        api.without_key().get("/v1/models", deadline_s=_DEADLINE_S)
+    except ApiError as error:
+        problem = error.problem
+    claim.settle(judge.api_key(expected.api_key_env, problem))
 
 
 def test_completion(claim: Claim, canary: Canary) -> None:

@@ -16,13 +16,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from builder.digest import JsonValue
+    from builder.secret import Secret
 
 
 class Api:
     """The API behind a Unix socket. Every request has a deadline for all of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, key: Secret | None = None) -> None:
+        """`path` is a Unix socket; `key` is what the server wants from requests, if anything."""
         self._path = path
+        self._key = key
+
+    def without_key(self) -> Api:
+        """The same API, asked by somebody who has no key."""
+        return Api(self._path)
 
     def get(self, route: str, *, deadline_s: float) -> Mapping[str, Any]:
         """The JSON object of a route; ApiError for anything but HTTP 200 and an object in time."""
@@ -37,6 +44,8 @@ class Api:
     ) -> Mapping[str, Any]:
         request = f"{method} {route}"
         headers = {"Content-Type": "application/json", "Host": "localhost"}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key.value}"
         try:
             with _connection(self._path, deadline_s) as connection:
                 connection.request(method, route, body, headers)

@@ -30,9 +30,11 @@ NOT_SHOWN_IN_THE_LAB = frozenset(
         "collective.nccl_devices",
         "collective.rdma_carries",
         "container.devices",
+        "serving.api_key",
     }
 )
-"""The lab has no NCCL and no RDMA; container.locked_memory depends on the machine's limits."""
+"""The lab has no NCCL, no RDMA and no API key; container.locked_memory depends on the machine's
+limits."""
 
 
 @dataclass(frozen=True, slots=True)

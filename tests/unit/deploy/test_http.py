@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy.edges.http import complete
-from deploy.state import Outcome
+from builder.secret import Secret
+from deploy.edges.http import complete, unauthorized
+from deploy.state import Completion, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,3 +113,13 @@ def test_what_a_server_said_instead_is_kept(
 
 def test_a_socket_where_nobody_listens_is_not_up(tmp_path: Path) -> None:
     assert complete(tmp_path / "none", "m", timeout_s=1).outcome is Outcome.NOT_UP
+
+
+def test_a_key_goes_along_and_a_server_that_wants_another_is_told_apart(
+    serve: Callable[[bytes | None], tuple[Path, list[bytes]]],
+) -> None:
+    path, asked = serve(reply("401 Unauthorized", {"error": "Unauthorized"}))
+    answer = complete(path, "m", timeout_s=5, api_key=Secret("sk-x"))
+    assert unauthorized(answer)
+    assert b"\r\nAuthorization: Bearer sk-x\r\n" in asked[0]
+    assert not unauthorized(Completion(Outcome.REFUSED, "HTTP 404: no such model"))
