@@ -1,4 +1,4 @@
-"""The API key, out of the environment of the machine that inv runs on."""
+"""The API key, out of the environment of our own process."""
 
 from __future__ import annotations
 
