@@ -300,7 +300,7 @@ def bench(
 
 ns = Collection(
     *(lock, pin, build, gc, schema),
-    *(nodes.plan, nodes.deploy, nodes.status, nodes.logs, nodes.stop),
+    *(nodes.doctor, nodes.plan, nodes.deploy, nodes.status, nodes.logs, nodes.stop),
     *(verify, demo, check, test, bench),
 )
 ns.add_collection(Collection("lab", lab_tasks.lab_up, lab_tasks.lab_down, lab_tasks.lab_status))

@@ -10,6 +10,7 @@ from builder.privileges import weakenings
 from deploy.actions import LoadImage, PullImage
 from deploy.apply import apply
 from deploy.confirm import limits_of
+from deploy.doctor import checked_links
 from deploy.edges.api_key import require_api_key
 from deploy.edges.blobserver import Offer, Stream
 from deploy.edges.delivery import ImageSupply
@@ -64,9 +65,11 @@ def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> Depl
         progress.stage("look at the nodes")
         states = observed(wanted, nodes)
         warnings = _fit(preflight(wanted, states))
+        todo = make_plan(wanted, states)
+        if not todo.up_to_date:
+            warnings += _fit(checked_links(wanted.manifest, nodes))
         if warnings:
             progress.note(warned(warnings))
-        todo = make_plan(wanted, states)
         together({name: partial(node.remember_model, progress) for name, node in nodes.items()})
         serve = wanted.manifest.serve
         if todo.up_to_date:

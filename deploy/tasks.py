@@ -12,6 +12,17 @@ from builder.edges.tasking import FILE, help_for, progress_of, reported, say, sa
 
 @task(help=help_for("file", "json"))
 @reported
+def doctor(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+    """Look at every node and the fabric, side by side, and say what to do about each finding."""
+    from deploy import doctor as examining
+
+    report = examining.doctor(Path(file))
+    say(report, as_json=json)
+    sys.exit(report.exit_code)
+
+
+@task(help=help_for("file", "json"))
+@reported
 def plan(_ctx: Context, file: str = FILE, json: bool = False) -> None:
     """Show what deploy would do on each node, and why; change nothing."""
     from deploy import pipeline

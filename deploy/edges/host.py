@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from builder.privileges import RDMA_DEVICES, uses_rdma_devices
 from deploy.parse_host import machine_facts
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ def ask_host(manifest: ClusterManifest, node: Node, connection: NodeConnection) 
     those do not tell is unknown.
     """
     ports = (manifest.serve.port, manifest.serve.master_port)
-    paths = dict.fromkeys(
-        (*(mount.source for mount in manifest.container.mounts), *manifest.container.devices)
-    )
+    devices = manifest.container.devices
+    if not uses_rdma_devices(manifest):
+        devices = tuple(path for path in devices if path != RDMA_DEVICES)
+    paths = dict.fromkeys((*(mount.source for mount in manifest.container.mounts), *devices))
     arguments = ("|".join(f"{port:04X}" for port in ports), manifest.model_path(node), *paths)
     script = SCRIPT.read_bytes()
     asked_s = time.time()

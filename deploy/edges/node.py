@@ -16,7 +16,7 @@ from deploy.edges.guard import take, this_process
 from deploy.edges.http import answers, complete, unauthorized
 from deploy.edges.making import ContainerMaker
 from deploy.edges.model import ModelFolder
-from deploy.edges.observe import observe
+from deploy.edges.observe import observe, observe_unlocked
 from deploy.edges.scene import look, sockets_of
 from deploy.edges.ssh import Destination, NodeConnection
 from deploy.edges.supply import no_blobs
@@ -123,6 +123,11 @@ class RemoteNode:
     ) -> None:
         self.close()
 
+    @property
+    def connection(self) -> NodeConnection:
+        """The connection, for what concerns several nodes at once."""
+        return self._connection
+
     def close(self) -> None:
         """End the connection and all that uses it."""
         self._connection.close()
@@ -150,6 +155,10 @@ class RemoteNode:
         from deploy.edges.drift import witness  # noqa: PLC0415 - for `status --drift` alone
 
         return witness(self._manifest.name, self.observe(wanted), self._engine)
+
+    def observe_unlocked(self) -> NodeState:
+        """What is known of this node without a lock."""
+        return observe_unlocked(self._manifest, self._node, self._connection, self._engine)
 
     def remember_model(self, progress: Progress) -> None:
         """Note the model hashes that had to be computed, for the next deploy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from builder.oci.model import OCI_LAYER_ZSTD
+from builder.privileges import uses_rdma_devices
 from deploy.actions import size_text
 from deploy.delivery import ZSTD_SINCE, needed_bytes, reads_zstd, route
 from deploy.preflight import known, rows
@@ -86,7 +87,7 @@ def gpu_driver(manifest: ClusterManifest, node: Node, state: NodeState) -> Itera
 
 def memlock(manifest: ClusterManifest, node: Node, state: NodeState) -> Iterator[Finding]:
     """The engine can lift the limit of locked memory, without which RDMA registers none."""
-    if state.host is None or len(manifest.nodes) < 2 or not manifest.container.devices:  # noqa: PLR2004
+    if state.host is None or not uses_rdma_devices(manifest):
         return
     spot = Spot(rows.MEMLOCK, (node.name,))
     remedy = "set LimitMEMLOCK=infinity for docker.service on the node (systemctl edit docker)"
