@@ -112,7 +112,7 @@ class ServeSection(Section):
     )
     api_key_env: EnvName | None = Field(
         default=None,
-        description="the variable, set where inv deploy is called, whose value requests must bring; "
+        description="a variable of where inv deploy is called; requests must bring its value, and "
         "the key itself is written down nowhere",
     )
     start_timeout_s: Deadline = Field(default=1800, description="until the API must answer")

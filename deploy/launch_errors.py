@@ -19,7 +19,7 @@ class ApiKeyError(ManifestError):
         what="the API key cannot be had from the variable {name}",
         expected="the key that clients send, printable ASCII without blanks",
         found="{found}",
-        remedy="export {name}=… before inv deploy, or remove api_key_env for a server without a key",
+        remedy="export {name}=… before inv deploy, or remove api_key_env to want no key",
     )
 
     def __init__(self, name: str, found: str) -> None:

@@ -24,7 +24,7 @@ def no_key_in_the_arguments(parts: Parts) -> Iterator[Problem]:
             yield Problem(
                 ("serve", "args", key),
                 "an API key in the arguments is no secret: it is in Git, in the lock and in ps",
-                expected="api_key_env in [serve]: the name of a variable, set where inv deploy is called",
+                expected="api_key_env in [serve]: a variable of where inv deploy is called",
                 found=key,
                 remedy='remove it, set api_key_env = "MY_API_KEY", and export MY_API_KEY there',
             )
@@ -39,7 +39,7 @@ def no_secret_in_an_environment(parts: Parts) -> Iterator[Problem]:
             yield Problem(
                 (*place, API_KEY),
                 "an API key in the manifest is no secret",
-                expected="api_key_env in [serve]: the name of a variable, set where inv deploy is called",
+                expected="api_key_env in [serve]: a variable of where inv deploy is called",
                 found=API_KEY,
                 remedy='remove it, set api_key_env = "MY_API_KEY", and export MY_API_KEY there',
             )
