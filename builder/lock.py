@@ -47,7 +47,7 @@ LOCK_VERSION: Final = 1
 class Record(BaseModel):
     """An object of the lock: immutable and closed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class SparseRecord(Record):

@@ -12,7 +12,7 @@ _NOTHING: Final[tuple[object, ...]] = (None, (), {})
 class Section(BaseModel):
     """A table of cluster.toml: immutable, and every unknown key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     def stated(self) -> dict[str, Any]:
         """All values as JSON, defaults too, but for those that by default stand for nothing.

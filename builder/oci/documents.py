@@ -23,7 +23,7 @@ _MAX_PROBLEMS = 10
 class Document(BaseModel):
     """The keys of a JSON document that we read; others are left alone."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, defer_build=True)
 
 
 DigestText = Annotated[Digest, AfterValidator(parse_digest)]
