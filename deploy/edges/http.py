@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 from typing import TYPE_CHECKING, Any, Final
 
+from deploy.edges.unix_http import UnixConnection
 from deploy.state import Completion, Outcome
 
 if TYPE_CHECKING:
@@ -20,23 +20,9 @@ END_CHARACTERS: Final = 2000
 _UNAUTHORIZED: Final = f"HTTP {http.HTTPStatus.UNAUTHORIZED.value}: "
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP to a unix socket; every single wait on it ends after the timeout."""
-
-    def __init__(self, path: Path, timeout_s: float) -> None:
-        super().__init__("localhost", timeout=timeout_s)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the socket instead of a host."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
-
-
 def answers(api: Path, *, timeout_s: float) -> bool:
     """Whether anything answers a request with HTTP, whatever it says."""
-    connection = _UnixConnection(api, timeout_s)
+    connection = UnixConnection(api, timeout_s)
     try:
         connection.request("GET", "/health")
         connection.getresponse().read()
@@ -60,7 +46,7 @@ def complete(
     """
     asked = {"prompt": PROMPT, "max_tokens": MAX_TOKENS, "temperature": 0}
     body = json.dumps(asked | ({"model": model} if model else {}))
-    connection = _UnixConnection(api, timeout_s)
+    connection = UnixConnection(api, timeout_s)
     try:
         headers = {"Content-Type": "application/json"}
         if api_key is not None:

@@ -260,6 +260,27 @@ def test_an_engine_that_does_not_answer_is_told_by_the_connection(tmp_path: Path
         Engine("spark-a", path, lambda: node_errors.EngineStoppedError("spark-a"))
 
 
-def test_docker_is_not_loaded_until_an_engine_is_used() -> None:
+def test_looking_at_an_engine_does_not_load_docker(engine: Engine) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from deploy.edges.engine import Engine\n"
+        "engine = Engine('spark-a', Path(sys.argv[1]), RuntimeError)\n"
+        "engine.facts(), engine.containers('pair'), engine.others('pair'), engine.image('none')\n"
+        "assert not {'docker', 'requests', 'urllib3'} & set(sys.modules)\n"
+    )
+    path = str(engine._socket)
+    subprocess.run([sys.executable, "-c", program, path], check=True)
+
+
+def test_an_idle_connection_that_the_engine_closed_is_made_again(engine: Engine) -> None:
+    before = engine.facts()
+    for idle in engine._reads._idle:
+        assert idle.sock is not None
+        idle.sock.shutdown(socket.SHUT_RDWR)
+    assert engine.facts() == before
+
+
+def test_docker_is_not_loaded_with_the_pipeline() -> None:
     program = "import sys, deploy.pipeline; assert 'docker' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ)

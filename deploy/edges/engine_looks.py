@@ -1,0 +1,196 @@
+"""Looking at one node's Docker Engine: all that is read of it, over a unix socket.
+
+Every failure leaves here as an error of ours.
+"""
+
+from __future__ import annotations
+
+import http.client
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from builder import labels
+from builder.edges.daemon_api import SNAPSHOTTER
+from builder.secret import API_KEY, Secret
+from deploy import node_errors
+from deploy.edges.engine_reads import EngineReads, EngineStatusError
+from deploy.edges.ranks import rank_state
+from deploy.host import OtherContainer
+from deploy.logscan import later_lines
+from deploy.state import ContainerFacts, EngineFacts, ImageFacts, ImageStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from builder.errors import NodeError
+    from deploy.state import LogLine, RankState
+
+CALL_S: Final = 60
+"""The limit of one call, in seconds."""
+
+GPU_KIND: Final = "nvidia.com/gpu="
+"""How the names of GPUs begin that an engine (28.2 and later) finds through CDI."""
+
+ODD: Final = "an answer of another shape than Docker's: {error!r}"
+
+
+class EngineLooks:
+    """One node's Docker Engine, read and never changed.
+
+    `why_silent` finds out why nothing answers on the socket: only the connection can tell.
+    """
+
+    def __init__(self, node: str, socket: Path, why_silent: Callable[[], NodeError]) -> None:
+        self.node = node
+        self._why_silent = why_silent
+        self._reads = EngineReads(socket, CALL_S)
+        with self._looking("tell its version"):
+            self._version = self._reads.version()
+            self._api_version = str(self._version["ApiVersion"])
+
+    def close(self) -> None:
+        """Close the connections to the socket."""
+        self._reads.close()
+
+    def facts(self) -> EngineFacts:
+        """The engine's version, store and platform."""
+        with self._looking("tell about itself"):
+            version, info = self._version, self._reads.info()
+            in_containerd = SNAPSHOTTER in (info.get("DriverStatus") or [])
+            return EngineFacts(
+                version=str(version["Version"]),
+                store=ImageStore.CONTAINERD if in_containerd else ImageStore.GRAPH_DRIVER,
+                platform=f"{version['Os']}/{version['Arch']}",
+                data_root=str(info.get("DockerRootDir") or ""),
+                runtimes=tuple(sorted(info.get("Runtimes") or ())),
+                gpu_cdi=any(
+                    str(item.get("ID", "")).startswith(GPU_KIND)
+                    for item in info.get("DiscoveredDevices") or ()
+                ),
+                rootless=any("rootless" in item for item in info.get("SecurityOptions") or ()),
+                cgroup_driver=str(info.get("CgroupDriver") or ""),
+            )
+
+    def image(self, name: str) -> ImageFacts | None:
+        """The image of a tag, a digest reference or an id; None if there is none."""
+        try:
+            with self._looking(f"inspect image {name}"):
+                found = self._reads.image(name)
+                return ImageFacts(
+                    engine_id=str(found["Id"]),
+                    tags=tuple(sorted(found.get("RepoTags") or ())),
+                    diff_ids=tuple((found.get("RootFS") or {}).get("Layers") or ()),
+                )
+        except node_errors.EngineNotFoundError:
+            return None
+
+    def image_ids(self) -> frozenset[str]:
+        """The ids of all images that the engine lists.
+
+        The containerd store does not list an image that a failed load has left without its blobs.
+        """
+        with self._looking("list images"):
+            return frozenset(str(item["Id"]) for item in self._reads.images())
+
+    def images(self, ids: Collection[str]) -> tuple[ImageFacts, ...]:
+        """The images of these ids, as far as they are there."""
+        found = (self.image(name) for name in sorted(ids))
+        return tuple(facts for facts in found if facts is not None)
+
+    def containers(self, cluster: str) -> tuple[ContainerFacts, ...]:
+        """Every container of a cluster, running or not, sorted by name."""
+        with self._looking("list containers"):
+            listed = self._reads.containers(f"{labels.CLUSTER}={cluster}")
+            found = [_container(self._inspect(str(item["Id"]))) for item in listed]
+        return tuple(sorted(found, key=lambda item: item.name))
+
+    def others(self, cluster: str) -> tuple[OtherContainer, ...]:
+        """Every container that is not a cluster's, sorted by name."""
+        with self._looking("list containers"):
+            found = [_other(item) for item in self._reads.containers()]
+        return tuple(sorted((o for o in found if o.cluster != cluster), key=lambda o: o.name))
+
+    def rank(self, name: str) -> RankState:
+        """Whether a container runs, which start of which container it is, and how it ended."""
+        with self._looking(f"inspect container {name}"):
+            return rank_state(self._inspect(name))
+
+    def log(self, name: str, *, tail: int) -> str:
+        """The last lines a container wrote, stdout and stderr in their order."""
+        with self._looking(f"read the log of {name}"):
+            data = self._reads.logs(name, tail=tail)
+        return data.decode(errors="replace")
+
+    def log_since(self, name: str, after: str, *, tail: int) -> tuple[LogLine, ...]:
+        """What a container wrote later than `after`, oldest first, and of that the last lines.
+
+        `after` is a time of the node's own clock, of a LogLine or of a RankState; empty for all.
+        """
+        with self._looking(f"read the log of {name}"):
+            data = self._reads.logs(name, tail=tail, timestamps=True)
+        return later_lines(data.decode(errors="replace"), after)
+
+    def _inspect(self, name: str) -> dict[str, Any]:
+        with self._looking(f"inspect container {name}"):
+            return self._reads.container(name)
+
+    @contextmanager
+    def _looking(self, call: str) -> Iterator[None]:
+        """Turn what goes wrong in a call and its answer into our errors.
+
+        `call` completes `could not ...`. An answer of another shape is the engine's failure.
+        """
+        try:
+            yield
+        except EngineStatusError as error:
+            raise self._refused(call, error.status, error.explanation) from error
+        except TimeoutError as error:
+            raise node_errors.EngineError(self.node, call, "no answer in time") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise self._why_silent() from error
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise node_errors.EngineError(self.node, call, ODD.format(error=error)) from error
+
+    def _refused(self, call: str, status: int, explanation: str) -> node_errors.EngineError:
+        """What the status of an answer says."""
+        kinds = {404: node_errors.EngineNotFoundError, 409: node_errors.EngineConflictError}
+        return kinds.get(status, node_errors.EngineError)(self.node, call, explanation)
+
+
+def _container(found: Mapping[str, Any]) -> ContainerFacts:
+    config, state = found["Config"], found["State"]
+    own = config.get("Labels") or {}
+    return ContainerFacts(
+        id=str(found["Id"]),
+        name=str(found["Name"]).removeprefix("/"),
+        rank=_number(own.get(labels.RANK)),
+        generation=_number(own.get(labels.GENERATION)),
+        lock_digest=str(own.get(labels.LOCK_DIGEST, "")),
+        spec_digest=str(own.get(labels.SPEC_DIGEST, "")),
+        image_id=str(found["Image"]),
+        command=tuple(config.get("Cmd") or ()),
+        running=bool(state["Running"]),
+        paused=bool(state["Paused"]),
+        exit_code=int(state["ExitCode"]),
+        api_key=_api_key(config.get("Env") or ()),
+    )
+
+
+def _other(item: Mapping[str, Any]) -> OtherContainer:
+    return OtherContainer(
+        id=str(item["Id"]),
+        name=", ".join(str(name).removeprefix("/") for name in item.get("Names") or ()),
+        cluster=str((item.get("Labels") or {}).get(labels.CLUSTER, "")),
+        running=item.get("State") == "running",
+        command=str(item.get("Command") or ""),
+    )
+
+
+def _api_key(env: Iterable[str]) -> Secret | None:
+    values = [item.partition("=")[2] for item in env if item.startswith(f"{API_KEY}=")]
+    return Secret(values[-1]) if values else None
+
+
+def _number(text: object) -> int:
+    return int(text) if isinstance(text, str) and text.isdecimal() else -1
