@@ -107,6 +107,13 @@ def uses_rdma_devices(manifest: ClusterManifest) -> bool:
     return len(manifest.nodes) > 1 and RDMA_DEVICES in manifest.container.devices
 
 
+def has_rdma(manifest: ClusterManifest) -> bool:
+    """Whether any way leads from a rank's container to an RDMA device."""
+    container = manifest.container
+    listed = any(path.startswith(RDMA_DEVICES) for path in container.devices)
+    return len(manifest.nodes) > 1 and (listed or bool(container.privileged))
+
+
 def weakenings(manifest: ClusterManifest) -> tuple[Weakening, ...]:
     """All that the manifest gives to its containers beyond the default."""
     container = manifest.container

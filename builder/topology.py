@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from builder.privileges import has_rdma
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -38,11 +40,19 @@ ACROSS_NODES: Final[Mapping[str, str]] = {
     # both known launchers for Spark set it.
     "NCCL_IGNORE_CPU_AFFINITY": "1",
 }
-"""What every container of several nodes gets.
+"""What every container of several nodes gets, when RDMA devices are given to it.
 
 NCCL_IB_GID_INDEX is absent on purpose: the index moves with the addresses of an interface, also
 across a reboot, and differs per device; NCCL finds the right one by itself.
 """
+
+WITHOUT_RDMA: Final[Mapping[str, str]] = {
+    # A manifest without RDMA devices means TCP; the plugin for RDMA would find none and fail.
+    "NCCL_NET": "Socket",
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_IGNORE_CPU_AFFINITY": "1",
+}
+"""What every container of several nodes gets otherwise."""
 
 OF_ONE_NODE: Final = frozenset(
     {
@@ -105,27 +115,31 @@ def container_environment(manifest: ClusterManifest, node: Node) -> dict[str, st
     """
     env = dict(ALWAYS)
     if node.fabric is not None and len(manifest.nodes) > 1:
-        env |= ACROSS_NODES
-        env |= _own_place(node.fabric)
+        rdma = has_rdma(manifest)
+        env |= ACROSS_NODES if rdma else WITHOUT_RDMA
+        env |= _own_place(node.fabric, rdma=rdma)
     env |= manifest.container.env
     env |= node.env
     return dict(sorted(env.items()))
 
 
-def _own_place(fabric: Fabric) -> dict[str, str]:
+def _own_place(fabric: Fabric, *, rdma: bool) -> dict[str, str]:
+    devices = {
+        # NCCL matches names by prefix unless they begin with '='. With it, an interface or device
+        # that is not there is never replaced by one whose name begins alike.
+        "NCCL_IB_HCA": f"={','.join(fabric.hcas)}",
+        # UCX wants the port too; an RDMA device of a Spark has only port 1.
+        "UCX_NET_DEVICES": ",".join(f"{hca}:1" for hca in fabric.hcas),
+    }
     return {
+        **(devices if rdma else {"UCX_NET_DEVICES": fabric.netdev}),
         # vLLM's message queues advertise this address. Unset, they take the default route's, which
         # is the LAN or the Wi-Fi, and both ranks load their weights and then wait in silence.
         "VLLM_HOST_IP": str(fabric.address),
-        # NCCL matches names by prefix unless they begin with '='. With it, an interface or device
-        # that is not there is never replaced by one whose name begins alike.
         "NCCL_SOCKET_IFNAME": f"={fabric.netdev}",
-        "NCCL_IB_HCA": f"={','.join(fabric.hcas)}",
         # Gloo otherwise binds to what the host name resolves to, which is often 127.0.1.1.
         "GLOO_SOCKET_IFNAME": fabric.netdev,
         "TP_SOCKET_IFNAME": fabric.netdev,
         "MN_IF_NAME": fabric.netdev,
         "OMPI_MCA_btl_tcp_if_include": fabric.netdev,
-        # UCX wants the port too; an RDMA device of a Spark has only port 1.
-        "UCX_NET_DEVICES": ",".join(f"{hca}:1" for hca in fabric.hcas),
     }

@@ -14,6 +14,7 @@ from builder.digest import canonical_json, digest_bytes
 from builder.privileges import RDMA_DEVICES, uses_rdma_devices
 from builder.secret import API_KEY
 from builder.topology import container_environment, ranks
+from builder.vllm_flags import has_distributed_timeout
 from deploy.rights import rights
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ def _vllm_command(manifest: ClusterManifest, rank: Rank) -> tuple[str, ...]:
         *("--tensor-parallel-size", str(serve.tensor_parallel)),
         *_pipeline(serve.pipeline_parallel),
         *_meeting(manifest, rank),
+        *_patience(manifest, rank),
         *(("--host", str(serve.host), "--port", str(serve.port)) if rank.is_head else ()),
         *(() if rank.is_head else ("--headless",)),
         *(() if rank.master_addr is None else ("--disable-custom-all-reduce",)),
@@ -230,6 +232,18 @@ def _meeting(manifest: ClusterManifest, rank: Rank) -> tuple[str, ...]:
         *("--master-addr", rank.master_addr),
         *("--master-port", str(manifest.serve.master_port)),
     )
+
+
+def _patience(manifest: ClusterManifest, rank: Rank) -> tuple[str, ...]:
+    """How long ranks wait for each other, so that a start without one of them ends by itself.
+
+    No less than a whole start may take: a rank whose disk is slower keeps the others waiting.
+    """
+    option = "distributed-timeout-seconds"
+    given = any(key.replace("_", "-") == option for key in manifest.serve.args)
+    if rank.master_addr is None or given or not has_distributed_timeout(manifest.vllm.version):
+        return ()
+    return (f"--{option}", str(manifest.serve.start_timeout_s))
 
 
 def _arguments(args: Mapping[str, ArgValue]) -> Iterator[str]:

@@ -17,9 +17,11 @@ from builder.privileges import (
     NO_NEW_PRIVILEGES,
     RDMA_DEVICES,
     capabilities,
+    has_rdma,
     uses_rdma_devices,
     weakenings,
 )
+from builder.vllm_flags import has_distributed_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +38,8 @@ NOT_LISTED: Final = "a netdev and address in nodes[].fabric"
 
 PER_RANK_FLAGS: Final = frozenset({"node-rank", "headless", "host", "port"})
 """The only flags in which the ranks' commands may differ."""
+
+_TIMEOUT: Final = "distributed-timeout-seconds"
 
 Flags = dict[str, str | Literal[True]]
 
@@ -127,8 +131,9 @@ class ExpectedRights:
 class ExpectedCluster:
     """All that a verification of one lock expects.
 
-    `uses_rdma` says whether containers are given their node's RDMA devices, else collectives go
-    over TCP; `devices` are the paths of all others.
+    `uses_rdma` says whether containers are given RDMA devices, else collectives go over TCP;
+    `gives_rdma_files` whether these are just the files of the node's listed ones. `devices` are
+    the paths of all others.
     """
 
     name: str
@@ -138,6 +143,7 @@ class ExpectedCluster:
     rights: ExpectedRights
     devices: tuple[str, ...]
     uses_rdma: bool
+    gives_rdma_files: bool
     vllm_version: str
     served_model_name: str
     tensor_parallel: int
@@ -170,7 +176,8 @@ def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Expect
         ),
         rights=_rights(manifest),
         devices=tuple(path for path in manifest.container.devices if path != RDMA_DEVICES),
-        uses_rdma=uses_rdma_devices(manifest),
+        uses_rdma=has_rdma(manifest),
+        gives_rdma_files=uses_rdma_devices(manifest),
         vllm_version=lock.image.vllm_version,
         served_model_name=manifest.served_model_name,
         tensor_parallel=serve.tensor_parallel,
@@ -305,7 +312,8 @@ def _ports(node: Node) -> tuple[ExpectedPort, ...]:
 def _flags(manifest: ClusterManifest, rank: int) -> Flags:
     """The flags that a rank must have been started with; a flag of False must be absent."""
     serve = manifest.serve
-    flags: Flags = {key: _flag(value) for key, value in serve.args.items() if value is not False}
+    given = {key.replace("_", "-"): value for key, value in serve.args.items()}
+    flags: Flags = {key: _flag(value) for key, value in given.items() if value is not False}
     flags["tensor-parallel-size"] = str(serve.tensor_parallel)
     if serve.pipeline_parallel > 1:
         flags["pipeline-parallel-size"] = str(serve.pipeline_parallel)
@@ -317,6 +325,8 @@ def _flags(manifest: ClusterManifest, rank: int) -> Flags:
             "master-port": str(serve.master_port),
             "disable-custom-all-reduce": True,
         }
+        if _TIMEOUT not in given and has_distributed_timeout(manifest.vllm.version):
+            flags[_TIMEOUT] = str(serve.start_timeout_s)
     if rank == 0:
         return {**flags, "host": str(serve.host), "port": str(serve.port)}
     return {**flags, "headless": True}

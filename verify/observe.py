@@ -155,7 +155,7 @@ class ObservedNode:
 
         Nothing if the containers are given none.
         """
-        if not self._cluster.uses_rdma:
+        if not self._cluster.gives_rdma_files:
             return {}
         search = ("find", f"{VERBS_CLASS}/", "-mindepth", "1", "-maxdepth", "1")
         paths = [f"{path}/ibdev" for path in sorted(self.run(*search, allowed=(0, 1)).split())]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from itertools import pairwise
 
 import pytest
 
@@ -52,6 +53,42 @@ def test_a_single_node_meets_nobody() -> None:
     assert "--master-addr" not in only.command
     assert "--disable-custom-all-reduce" not in only.command
     assert "--port" in only.command
+
+
+def test_ranks_wait_for_each_other_no_longer_than_a_start_may_take() -> None:
+    def words(version: str, nodes: int = 2, **args: object) -> str:
+        serve = {"tensor_parallel": nodes, "start_timeout_s": 900, "args": args}
+        goal = wanted(nodes, change={"vllm": {"version": version}, "serve": serve})
+        return " ".join(goal.specs[-1].command)
+
+    assert " --distributed-timeout-seconds 900 " in words("0.18.0") + " "
+    assert "--distributed-timeout-seconds" not in words("0.17.1")
+    assert "--distributed-timeout-seconds" not in words("0.18.0", nodes=1)
+    given = words("0.18.0", distributed_timeout_seconds=60)
+    assert "900" not in given
+    assert given.endswith("--distributed_timeout_seconds 60")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tensor", "stages"), [(1, 1, 1), (2, 2, 1), (4, 2, 2), (4, 4, 1)]
+)
+def test_the_world_is_tensor_times_pipeline_parallel_with_a_rank_on_each_node(
+    nodes: int, tensor: int, stages: int
+) -> None:
+    serve = {"tensor_parallel": tensor, "pipeline_parallel": stages, "args": {}}
+    specs = wanted(nodes, change={"serve": serve}).specs
+    assert len(specs) == tensor * stages == nodes
+    for rank, spec in enumerate(specs):
+        words = list(spec.command)
+        flags = dict(pairwise(words))
+        assert flags["--tensor-parallel-size"] == str(tensor)
+        assert flags.get("--pipeline-parallel-size", "1") == str(stages)
+        assert flags.get("--nnodes", "1") == str(nodes)
+        assert flags.get("--node-rank", "0") == str(rank)
+        assert ("--headless" in words) is (rank > 0)
+        assert ("--master-addr" in words) is ("NCCL_NET" in dict(spec.env)) is (nodes > 1)
+    addresses = {dict(spec.env).get("VLLM_HOST_IP") for spec in specs}
+    assert len(addresses) == nodes
 
 
 def test_four_ranks_come_out_of_one_value() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from builder.topology import OF_ONE_NODE, container_environment, ranks
+from builder.vllm_flags import has_distributed_timeout
 
 if TYPE_CHECKING:
     from tests.unit.manifest.conftest import Folder
@@ -51,6 +54,32 @@ def test_every_variable_of_a_rank_among_several_nodes(folder: Folder, good_text:
         "UCX_NET_DEVICES": "rocep1s0f0:1,roceP2p1s0f0:1",
         "VLLM_HOST_IP": "192.168.200.13",
     }
+
+
+def test_without_rdma_devices_nccl_is_told_to_take_tcp(folder: Folder) -> None:
+    manifest = folder.read(folder.changed(("[container]", "[container]\ndevices = []"))).manifest
+    env = container_environment(manifest, manifest.nodes[1])
+    assert (env["NCCL_NET"], env["NCCL_IB_DISABLE"]) == ("Socket", "1")
+    assert (env["UCX_NET_DEVICES"], "NCCL_IB_HCA" in env) == ("enp1s0f1np1", False)
+    assert env["NCCL_SOCKET_IFNAME"] == "=enp1s0f1np1"
+
+
+@pytest.mark.parametrize("more", ["privileged = true", 'devices = ["/dev/infiniband/uverbs0"]'])
+def test_rdma_devices_by_another_way_are_rdma_devices(folder: Folder, more: str) -> None:
+    manifest = folder.read(folder.changed(("[container]", f"[container]\n{more}"))).manifest
+    assert container_environment(manifest, manifest.nodes[0])["NCCL_NET"] == "IB"
+
+
+@pytest.mark.parametrize(
+    ("version", "has"),
+    [
+        *(("0.17.1", False), ("0.18.0", True), ("0.18.0rc1", False), ("0.18.1.dev5+g1", False)),
+        *(("0.19.0rc1", True), ("0.33.0+cu130", True), ("1.0", True), ("unknown", False)),
+        *(("0.16.0rc1.dev122+g6595a2380", False), ("0.18", True), ("0.18.0+standin", True)),
+    ],
+)
+def test_the_distributed_timeout_came_with_vllm_0_18(version: str, *, has: bool) -> None:
+    assert has_distributed_timeout(version) is has
 
 
 def test_ranks_differ_only_in_what_is_a_nodes_own(folder: Folder, good_text: str) -> None:

@@ -165,3 +165,18 @@ def test_a_device_beyond_the_listed_halves_is_expected_and_can_never_be_right() 
     assert fabric.netdev_belongs(second, ["enP2p1s0f1np1"]).findings
     assert fabric.gid(second, RdmaPort("roceP2p1s0f1", "", "", "", None, "", "", ())).findings
     assert fabric.address(second, None).findings
+
+
+def test_the_flag_that_ends_a_start_without_a_rank_is_expected_where_vllm_has_it() -> None:
+    def flags(**args: object) -> object:
+        serve = {"tensor_parallel": 2, "start_timeout_s": 900, "args": args}
+        return (
+            samples.expected(vllm={"version": "0.18.0"}, serve=serve)
+            .nodes[1]
+            .flags.get("distributed-timeout-seconds")
+        )
+
+    assert flags() == "900"
+    assert flags(distributed_timeout_seconds=60) == "60"
+    assert flags(distributed_timeout_seconds=False) is None
+    assert "distributed-timeout-seconds" not in samples.expected().nodes[1].flags
