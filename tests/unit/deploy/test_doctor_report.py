@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from builder.lock_errors import LockNotFoundError
+from deploy.doctor_report import DoctorReport, unlocked, unreached
+from deploy.doctor_table import table
+from deploy.errors import NodesFailedError
+from deploy.node_errors import EngineStoppedError, HostKeyChangedError, NodeUnreachableError
+from deploy.preflight import preflight
+from tests.unit.deploy.clusters import empty
+from tests.unit.deploy.preflighting import BOTH, GOAL, A, B, node_with
+
+NETDEVS = empty(GOAL)[A].netdevs
+
+
+def report(**changed: Any) -> DoctorReport:  # noqa: ANN401 - any field
+    states = node_with(**changed)
+    drawn = table(GOAL.manifest, GOAL, states, ())
+    return DoctorReport("pair", BOTH, drawn, preflight(GOAL, states))
+
+
+def test_nodes_stand_side_by_side_and_a_bad_cell_is_marked() -> None:
+    lines = report(netdevs=(replace(NETDEVS[0], mtu=1500), NETDEVS[1])).text().splitlines()
+    assert lines[0].split() == [A, B]
+    (row,) = (line for line in lines if line.startswith("fabric 1 "))
+    words = " ".join(row.split())
+    assert "MTU 1500, up [error] enp1s0f0np0 198.18.77.12/24, MTU 9000, up" in words
+    assert "errors, which stop a deploy:" in lines
+    assert lines[-1] == "pair: not fit: errors 1, warnings 0, not checked 0"
+
+
+def test_healthy_nodes_are_fit_and_end_with_0() -> None:
+    found = report()
+    assert (found.fit, found.exit_code) == (True, 0)
+    assert found.text().endswith("fit for a deploy: errors 0, warnings 0, not checked 0")
+    assert report(hcas=()).exit_code == 5
+
+
+def test_a_node_that_cannot_be_reached_keeps_its_column() -> None:
+    error = NodeUnreachableError(B, "spark-b", "Connection timed out")
+    states = {A: empty(GOAL)[A]}
+    found = DoctorReport(
+        "pair",
+        BOTH,
+        table(GOAL.manifest, GOAL, states, ()),
+        (*unreached([error]), *preflight(GOAL, states)),
+    )
+    (row,) = (line for line in found.text().splitlines() if line.startswith("ssh"))
+    assert row.split() == ["ssh", "reached", "[error]"]
+    as_json: Any = found.as_json()
+    assert as_json["nodes"][1] == {"node": B, "facts": {}}
+
+
+def test_every_node_that_fails_is_told_with_its_own_reason() -> None:
+    key = HostKeyChangedError(A, "spark-a", "REMOTE HOST IDENTIFICATION HAS CHANGED!")
+    stopped = EngineStoppedError(B, found="/var/run/docker.sock")
+    found = list(unreached([NodesFailedError([key, stopped])]))
+    assert [(item.nodes, item.row) for item in found] == [((A,), "ssh"), ((B,), "engine")]
+    empty_table = DoctorReport("pair", BOTH, table(GOAL.manifest, GOAL, {}, ()), tuple(found))
+    text = empty_table.text()
+    assert "the host key of the node has changed" in text
+    assert "the Docker engine does not answer" in text
+
+
+def test_a_missing_lock_is_not_checked_and_no_error() -> None:
+    error = LockNotFoundError("lockfile.json")
+    drawn = table(GOAL.manifest, None, empty(GOAL), ())
+    found = DoctorReport("pair", BOTH, drawn, tuple(unlocked(error)))
+    assert found.exit_code == 0
+    assert "not checked, so not proven:" in found.text()
+    assert not [row for row in found.table if row.name in {"image", "model"}]
+
+
+def test_json_has_facts_by_node_and_every_finding() -> None:
+    found: Any = report(hcas=empty(GOAL)[A].hcas[:1]).as_json()
+    assert found["fit"] is False
+    assert found["nodes"][0]["facts"]["RDMA 2"] == "roceP2p1s0f0: none"
+    (finding,) = found["findings"]
+    assert (finding["level"], finding["check"]) == ("error", "RDMA 2")
+    assert finding["nodes"] == [A]
+    assert finding["remedy"]
