@@ -1,16 +1,16 @@
 """The facts of a start that failed or hangs -> its probable cause, with evidence and remedy.
 
 Rules go from the most telling to the least: a cause that a rank logged itself, how a rank ended,
-what the kernels show of ranks that wait, what a rank logged when another had already failed. The
-first that fits is the verdict. When none does, it says so: nothing is made up.
+what the kernels show of ranks that all wait, what a rank logged when another had already failed.
+The first that fits is the verdict. When none does, it says so: nothing is made up.
 """
 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from deploy.ended import ended
+from deploy.ended import ended, ended_untold
 from deploy.logged import CAUSES, CONSEQUENCES, logged
 from deploy.verdict import Verdict
 from deploy.waiting_ranks import waiting
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Verdict", "diagnose"]
 
-EVIDENCE_LINES: Final = 3
-
 
 def diagnose(scene: Scene) -> Verdict:
     """The probable cause of a start that failed or was not done in time."""
@@ -32,6 +30,7 @@ def diagnose(scene: Scene) -> Verdict:
         ended(scene),
         waiting(scene),
         logged(scene, CONSEQUENCES),
+        ended_untold(scene),
     )
     return next(verdicts, None) or Verdict(
         what="no known cause fits what the nodes show",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from deploy.actions import size_text
-from deploy.refusals import refusal
+from deploy.refusals import ENTRYPOINT, refusal
 from deploy.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 SIGKILL_EXIT: Final = 137
 
-SIGNALS: Final[Mapping[int, tuple[str, str]]] = {
+CODES: Final[Mapping[int, tuple[str, str]]] = {
+    126: ("found its program not executable", ENTRYPOINT),
+    127: ("did not find its program", ENTRYPOINT),
     132: ("used an instruction that the processor lacks", "take an image for this architecture"),
     134: ("aborted itself", "look for an assertion of a library in its log"),
     135: ("met a bus error, which a full /dev/shm gives", "raise shm_gib in [container]"),
     139: ("crashed with a segmentation fault", "compare driver, NCCL and image of all nodes"),
     143: ("was stopped by SIGTERM", "find out who stops containers on this node"),
 }
-"""What an exit code above 128 tells: the signal's number is added to it."""
+"""What exit codes tell: those of shells, and above 128 the number of a signal added to it."""
 
 
 def ended(scene: Scene) -> Iterator[Verdict]:
@@ -60,16 +62,27 @@ def _of_rank(item: RankScene, state: RankState) -> Iterator[Verdict]:
         yield Verdict(f"{who} was never started", remedy, evidence, item.rank)
     elif state.out_of_memory or state.exit_code == SIGKILL_EXIT:
         yield _killed(item, state)
-    elif state.exit_code in SIGNALS:
-        what, remedy = SIGNALS[state.exit_code]
-        yield Verdict(f"{who} {what}", remedy, (f"exit code {state.exit_code}",), item.rank)
-    elif item.first:
-        yield Verdict(
-            what=f"{who}, which ended first, for a reason that no rule knows",
-            evidence=(f"exit code {state.exit_code}", *_last_words(item)),
-            remedy="the cause is in its log, below",
-            rank=item.rank,
-        )
+    elif state.exit_code in CODES:
+        what, remedy = CODES[state.exit_code]
+        yield Verdict(f"{who} {what}", remedy, _last_words(item), item.rank)
+
+
+def ended_untold(scene: Scene) -> Iterator[Verdict]:
+    """Verdicts on ranks that ended for a reason that no rule knows, the first to end before others.
+
+    Which of two nodes' ranks ended first their clocks cannot tell, so only what was seen counts.
+    """
+    ranks = sorted(scene.ranks, key=lambda item: (not item.first, item.rank))
+    gone = [item for item in ranks if item.state is not None and not item.state.running]
+    if not gone:
+        return
+    evidence = tuple(line for item in gone for line in _last_words(item))
+    if gone[0].first:
+        what = f"rank {gone[0].rank} on {gone[0].node}, which ended first: why, no rule knows"
+        yield Verdict(what, "the cause is in its log, below", evidence, gone[0].rank, known=False)
+    else:
+        what = "all ranks ended between two looks, and no rule knows why"
+        yield Verdict(what, "the cause is in their logs, below", evidence, known=False)
 
 
 def _killed(item: RankScene, state: RankState) -> Verdict:
@@ -96,5 +109,9 @@ def _killed(item: RankScene, state: RankState) -> Verdict:
 
 
 def _last_words(item: RankScene) -> tuple[str, ...]:
+    code = "" if item.state is None else f"exit code {item.state.exit_code}"
     words = [line for line in item.log if line.strip()]
-    return tuple(f"its log: {line.strip()[:400]}" for line in words[-1:])
+    return (
+        f"{item.place}: {code}",
+        *(f"{item.place}: {line.strip()[:400]}" for line in words[-1:]),
+    )

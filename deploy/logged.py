@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from deploy.logscan import FAILED
+from deploy.refusals import ENTRYPOINT
 from deploy.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -146,6 +147,22 @@ CAUSES: Final = (
         "the checkpoint and the image are not of one model: compare [model] with the grafted files",
     ),
     _words(
+        r"JSONDecodeError|is not a valid JSON file",
+        "read a file of the model that is cut short or damaged",
+        "restore the model's files on the node; inv deploy compares every file with the lock",
+    ),
+    _words(
+        r"\[FATAL tini \(\d+\)\] exec (?P<name>\S+) failed: (?P<why>.*)",
+        "could not start {name}: {why}",
+        f"{ENTRYPOINT}; of a script that is there, its first line names a missing interpreter",
+    ),
+    _words(
+        r": (?:line )?\d+: (?:exec: )?(?P<name>[^:\s]+): (?P<why>cannot execute\b.*"
+        r"|No such file or directory|Permission denied|not found|bad interpreter\b.*)",
+        "could not start {name}: {why}",
+        f"{ENTRYPOINT}; of a script that is there, its first line names a missing interpreter",
+    ),
+    _words(
         r"error: (?P<said>(?:unrecognized arguments|argument |ambiguous option|invalid choice"
         r"|the following arguments are required).{0,120})",
         "was started with arguments that it does not take: {said}",
@@ -211,6 +228,8 @@ CONSEQUENCES: Final = (
 def logged(scene: Scene, rules: Sequence[Words]) -> Iterator[Verdict]:
     """A verdict for each rule that the log of a rank fits, ranks that ended first before others."""
     ranks = sorted(scene.ranks, key=lambda item: (not item.first, item.alive, item.rank))
+    if rules is CONSEQUENCES and ranks[0].first:
+        ranks = [item for item in ranks if item.first]
     for rule in rules:
         for item in ranks:
             found = next(filter(None, map(rule.pattern.search, _telling(item))), None)

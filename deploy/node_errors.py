@@ -180,6 +180,15 @@ class EngineConflictError(EngineError):
     remedy = "another deploy may be at work on this cluster; when it has ended, run the task again"
 
 
+class ContainerRefusedError(EngineError):
+    """The engine could not start a container, for a reason that its words tell."""
+
+    def __init__(self, node: str, call: str, detail: str, *, reason: str, remedy: str) -> None:
+        super().__init__(node, call, detail)
+        self.found = reason
+        self.remedy = remedy
+
+
 class ImagePullError(EngineError):
     """The node could not fetch the image from us.
 

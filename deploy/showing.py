@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from deploy.scene import RankScene, Socket
 
+SSH_PORT: Final = 22
+"""Where the lab, and some Sparks, are reached by their fabric address: no rank's."""
+
 MOST: Final = 6
 """Of one kind of thing that is listed."""
 
@@ -40,7 +43,9 @@ def _between_nodes(scene: RankScene) -> list[Socket]:
     own = [
         item
         for item in scene.kernel.sockets
-        if scene.host_ip in (item.local, item.remote) and item.state != "TIME-WAIT"
+        if scene.host_ip in (item.local, item.remote)
+        and item.state != "TIME-WAIT"
+        and item.local_port != SSH_PORT
     ]
     return sorted(own, key=lambda item: item.state == "LISTEN")
 

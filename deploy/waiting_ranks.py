@@ -37,13 +37,15 @@ def waiting(scene: Scene) -> Iterator[Verdict]:
         _loopback,
         _never_met,
         _broken_link,
-        _lost_peer,
         _failing_server,
+        _lost_peer,
         _starved,
         _deadlock,
         _slow,
         _silent_server,
     )
+    if not all(item.alive for item in scene.ranks):
+        return
     for rule in rules:
         yield from rule(scene)
 

@@ -14,6 +14,7 @@ from builder.edges.registry.docker_config import require_usable_by_docker
 from deploy import node_errors
 from deploy.edges.engine_looks import CALL_S, ODD, EngineLooks
 from deploy.edges.waiting import until_stopped
+from deploy.refusals import refusal
 from deploy.state import RegistryAnswer, RegistryFacts
 
 if TYPE_CHECKING:
@@ -127,9 +128,19 @@ class Engine(EngineLooks):
             self._api.create_container_from_config(request, name)  # type: ignore[no-untyped-call]
 
     def start(self, name: str) -> None:
-        """Start a container; nothing if it runs."""
-        with self._answer(f"start container {name}"):
-            self._api.start(name)
+        """Start a container; nothing if it runs. ContainerRefusedError if words tell why not."""
+        call = f"start container {name}"
+        try:
+            with self._call(call):
+                self._api.start(name)
+        except node_errors.EngineError as error:
+            known = refusal(error.detail)
+            if known is None:
+                raise
+            reason, remedy = known
+            raise node_errors.ContainerRefusedError(
+                self.node, call, error.detail, reason=reason, remedy=remedy
+            ) from error
 
     def stop(self, name: str, *, grace_s: int) -> None:
         """Stop a container, by SIGKILL after `grace_s`; nothing if it does not run."""
