@@ -87,7 +87,7 @@ class RankEnd:
             out_of_memory=state is not None and state.out_of_memory,
             log="\n".join(scene.log[-SHOWN_LINES:]),
             shows=tuple(shown(scene)),
-            fault=scene.fault,
+            fault=scene.fault if state is None else "",
         )
 
     @property

@@ -115,10 +115,11 @@ class NodeScene:
 
 @dataclass(frozen=True, slots=True)
 class RankScene:
-    """One rank, as its node shows it; `fault` is why the node or its container could not be asked.
+    """One rank, as its node shows it; `fault` is why not all of it could be asked.
 
-    `state` is None then. `host_ip` is what the rank tells others as its address (VLLM_HOST_IP),
-    and `log` its last lines since this start. `first` says that it was seen to end before others.
+    `state` is None when nothing could be. `host_ip` is what the rank tells others as its address
+    (VLLM_HOST_IP), and `log` its last lines since this start. `first` says that it was seen to end
+    before others.
     """
 
     node: str

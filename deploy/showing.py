@@ -21,6 +21,8 @@ MOST: Final = 6
 def shown(scene: RankScene) -> Iterator[str]:
     """The facts that help to see why a rank ended or waits, a line each."""
     state, kernel = scene.state, scene.kernel
+    if scene.fault:
+        yield f"more could not be asked: {scene.fault}"
     if state is not None and state.error:
         yield f"engine: {state.error}"
     if state is not None and state.paused:

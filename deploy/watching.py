@@ -107,14 +107,21 @@ class Ranks:
     def _scene(self, rank: int) -> RankScene:
         node, (node_name, name) = self._nodes[rank], self.places[rank]
         state = node.rank(name)
-        lines = node.log_since(name, state.identity.started_at, DIAGNOSED_LINES)
+        lines: tuple[LogLine, ...] = ()
+        kernel, fault = NodeScene(), ""
+        try:
+            kernel = node.look(state.identity.id)
+            lines = node.log_since(name, state.identity.started_at, DIAGNOSED_LINES)
+        except SparklockError as error:  # what is known already still counts
+            fault = error.messages[0].what
         return RankScene(
             node=node_name,
             rank=rank,
             container=name,
             state=state,
             log=tuple(line.text for line in lines),
-            kernel=node.look(state.identity.id),
+            kernel=kernel,
+            fault=fault,
             first=rank in self._ended and len(self._ended) < len(self.places),
         )
 
