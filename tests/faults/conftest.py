@@ -25,6 +25,9 @@ __all__ = ["lab", "lab_root"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 OUTCOMES: Final = Outcomes()
+START_S: Final = 20
+"""What a pair that cannot start takes until it is given up."""
+
 FILE: Final = ROOT / ".sparklock" / "faults.json"
 
 
@@ -40,6 +43,7 @@ def pair(lab: LabState, lab_root: Path, tmp_path_factory: pytest.TempPathFactory
     """A pair of which a first generation serves."""
     with own_cluster(lab, lab_root, tmp_path_factory.mktemp("faults"), "faults") as cluster:
         pair = Pair(cluster)
+        cluster.change("serve", start_timeout_s=START_S)
         pair.change()
         assert pair.run("deploy").end() == 0
         yield pair

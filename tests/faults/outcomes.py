@@ -37,8 +37,8 @@ class Outcomes:
         """Equal outcomes of a fault are one line."""
         groups: dict[tuple[str, ...], list[Outcome]] = {}
         for row in self.rows:
-            key = (row.fault, str(row.exit), row.served, row.command, row.then)
-            groups.setdefault(key, []).append(row)
+            same = (row.fault, str(row.exit), row.served, row.command, row.then)
+            groups.setdefault(same, []).append(row)
         head: tuple[str, ...] = ("fault", "exit", "served", "needed", "then serves", "times", "at")
         lines = [head]
         for key, rows in sorted(groups.items()):

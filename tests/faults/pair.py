@@ -34,7 +34,7 @@ true
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Standing:
     """A container on a node."""
 
@@ -117,7 +117,7 @@ class Pair:
                     images.append((node, rest))
                 else:
                     other.append(f"{node}: {line}")
-        return Seen(tuple(containers), tuple(images), tuple(other))
+        return Seen(tuple(sorted(containers)), tuple(sorted(images)), tuple(other))
 
     def _look(self, node: str) -> list[str]:
         return self.cluster.node(node).run(["sh", "-c", LOOK, "look", self.name]).splitlines()
