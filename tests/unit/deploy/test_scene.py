@@ -82,3 +82,12 @@ def test_a_rank_that_cannot_be_asked_says_why_and_no_more() -> None:
     end = RankEnd("spark-b", 1, "c", None, out_of_memory=False, log="", fault="it is gone")
     assert end.message().what == "it is gone"
     assert end.message().detail == ""
+
+
+def test_how_far_a_rank_came_is_hinted_at_by_its_own_log() -> None:
+    log = (
+        "(Worker_TP1 pid=7) INFO 01-30 [worker.py:1] Starting to load model /m...",
+        "(Worker_TP1 pid=7) INFO 01-30 [worker.py:1] Loading weights took 61.20 seconds",
+        "(Worker_TP1 pid=7) INFO 01-30 [x.py:1] of something else",
+    )
+    assert "by its log: it has loaded the weights" in list(shown(rank(1, log=log)))
