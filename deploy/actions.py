@@ -23,6 +23,8 @@ class Phase(Enum):
 
     CLEAR = "clear what an interrupted deploy left"
     PREPARE = "bring model and image"
+    FETCH = "fetch the model"
+    COPY = "copy the model between the nodes"
     CREATE = "create the new containers"
     STOP = "stop the old pair"
     PLACE = "put the model in place"
@@ -66,6 +68,45 @@ class SendModel(Action):
     def what(self) -> str:
         """Number and size of the files."""
         return f"send model: {_files(len(self.files))}, {size_text(self.size_bytes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchModel(Action):
+    """Let a node fetch model files from the Hub, beside their place, by the locked image."""
+
+    image: str
+    repo: str
+    revision: str
+    files: tuple[ModelFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """What has to travel, at most."""
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def what(self) -> str:
+        """Number and size of the files."""
+        return f"fetch model from the Hub: {_files(len(self.files))}, {size_text(self.size_bytes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyModel(Action):
+    """Copy model files from another node over the fabric, beside their place."""
+
+    source: str
+    files: tuple[ModelFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """What has to travel, at most."""
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def what(self) -> str:
+        """The other node, number and size of the files."""
+        what = f"{_files(len(self.files))}, {size_text(self.size_bytes)}"
+        return f"copy model from {self.source}: {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +275,8 @@ class RemoveContainer(Action):
 
 AnyAction: TypeAlias = (
     SendModel
+    | FetchModel
+    | CopyModel
     | PullBase
     | PullImage
     | LoadImage

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from deploy.actions import size_text
 from deploy.links import CONNECTED
-from deploy.plan import missing_model
 from deploy.preflight import rows
 from deploy.preflight.finding import Level
 from deploy.preflight.links import answers, full_size_passes
 from deploy.preflight.rdma import right_gids
+from deploy.weights import missing_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

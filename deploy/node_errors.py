@@ -293,6 +293,13 @@ class RemoteCommandError(OneNodeError):
             self.remedy = "give the ssh user the right to it on the node"
 
 
+class NoPythonError(OneNodeError):
+    """The node has no python3; `detail` is what its shell said."""
+
+    what = "the node has no python3, by which files are copied between nodes"
+    remedy = "install it there (apt install python3); DGX OS has it"
+
+
 class TransferDamagedError(OneNodeError):
     """A file arrived with other bytes than were sent."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
     from builder.reports import Built
-    from deploy.actions import Plan
+    from deploy.actions import AnyAction, Plan
     from deploy.preflight import Finding
     from deploy.reaching import Nodes
 
@@ -74,7 +74,7 @@ def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> Depl
         serve = wanted.manifest.serve
         if todo.up_to_date:
             _require_answer(todo, nodes, serve.completion_timeout_s)
-        _supply(file, loaded, todo, nodes, progress)
+        supply_nodes(file, loaded, todo.actions, nodes, progress)
         applied = apply(todo, nodes, limits_of(serve), progress, interrupts)
     return DeployReport(
         cluster=wanted.manifest.name,
@@ -136,17 +136,22 @@ def _require_answer(todo: Plan, nodes: Nodes, timeout_s: float) -> None:
         raise SilentPairError(head, timeout_s, answer.outcome, answer.text)
 
 
-def _supply(
-    file: Path, loaded: LoadedManifest, todo: Plan, nodes: Nodes, progress: Progress
+def supply_nodes(
+    file: Path,
+    loaded: LoadedManifest,
+    actions: Sequence[AnyAction],
+    nodes: Nodes,
+    progress: Progress,
 ) -> None:
-    """Let the nodes fetch what the plan brings them; the image is built if the store lacks it."""
+    """Let the nodes fetch what actions bring them; the image is built if the store lacks it."""
     from builder.pipeline import build  # noqa: PLC0415 - a plan, a second deploy build nothing
 
-    brings_image = any(isinstance(action, PullImage | LoadImage) for action in todo.actions)
+    brings_image = any(isinstance(action, PullImage | LoadImage) for action in actions)
     image = None
     if brings_image:
         image = supply_of(build(file, progress, locked=True, reach=engine_of_node))
     model = loaded.manifest.model.files
     folder = None if model is None else loaded.folder / model
+    peers = {name: node.weights for name, node in nodes.items()}
     for node in nodes.values():
-        node.supplies = Supplies(image, folder)
+        node.supplies = Supplies(image, folder, peers)

@@ -15,22 +15,16 @@ from deploy.actions import (
     AcceptContainer,
     Confirm,
     CreateContainer,
-    LoadImage,
     Phase,
-    PlaceModel,
     Plan,
-    PullBase,
-    PullImage,
     RemoveContainer,
-    SendModel,
-    SettleModel,
     StartContainer,
     Step,
     StopContainer,
-    TagImage,
 )
-from deploy.delivery import UNASKED, Way, route
-from deploy.state import TRIAL, RegistryAnswer
+from deploy.images import images_of
+from deploy.state import TRIAL
+from deploy.weights import missing_model, places, sends, settles, sharing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,8 +32,8 @@ if TYPE_CHECKING:
     from builder.lock import ModelFile
     from deploy.actions import AnyAction
     from deploy.launch import ContainerSpec
-    from deploy.state import ContainerFacts, NodeState, SupplyFacts
-    from deploy.wanted import Wanted, WantedImage
+    from deploy.state import ContainerFacts, NodeState
+    from deploy.wanted import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +56,6 @@ def make_plan(wanted: Wanted, states: Mapping[str, NodeState]) -> Plan:
     if not serving or any(models.values()):
         return _replace(wanted, states, placed, models)
     return _keep(wanted, states, placed, serving)
-
-
-def missing_model(wanted: Wanted, state: NodeState) -> tuple[ModelFile, ...]:
-    """The model files that a node lacks, or has with other bytes."""
-    there = {file.path: file.digest for file in state.model_files}
-    return tuple(file for file in wanted.model_files if there.get(file.path) != file.digest)
 
 
 def _serving(wanted: Wanted, placed: Sequence[_Placed]) -> tuple[_Placed, ...]:
@@ -110,10 +98,10 @@ def _keep(
         restore=serving if confirmed else _newest(settled),
         discard=() if confirmed else tuple(names),
         steps=(
-            (Phase.PREPARE, _images(wanted, states)),
+            (Phase.PREPARE, images_of(wanted, states)),
             (Phase.CONFIRM, () if confirmed else (confirm,)),
             (Phase.ACCEPT, _accept(trials)),
-            (Phase.REMOVE, (*_settle(wanted, states), *_remove(rest, _replaced_by(generation)))),
+            (Phase.REMOVE, (*settles(wanted, states), *_remove(rest, _replaced_by(generation)))),
         ),
     )
 
@@ -142,15 +130,16 @@ def _replace(
         restore=_newest(settled) if leftovers or not running else awake,
         steps=(
             (Phase.CLEAR, _remove(leftovers, "an interrupted deploy left it")),
-            (Phase.PREPARE, (*_send(wanted, models), *_images(wanted, states))),
+            (Phase.PREPARE, (*sends(wanted, states), *images_of(wanted, states))),
+            *sharing(wanted, states).phases,
             (Phase.CREATE, _create(wanted, generation, reason)),
             (Phase.STOP, [StopContainer(i.node, reason, i.facts.name) for i in running]),
-            (Phase.PLACE, _place(wanted, states, models)),
+            (Phase.PLACE, places(wanted, states)),
             (Phase.START_WORKERS, workers),
             (Phase.START_HEAD, (head,)),
             (Phase.CONFIRM, (confirm,)),
             (Phase.ACCEPT, _accept(names)),
-            (Phase.REMOVE, (*_settle(wanted, states), *_remove(settled, _replaced_by(generation)))),
+            (Phase.REMOVE, (*settles(wanted, states), *_remove(settled, _replaced_by(generation)))),
         ),
     )
 
@@ -167,62 +156,6 @@ def _plan(
     kept = tuple(Step(phase, actions) for phase, actions in filled if actions)
     restarts = not all(item.facts.running for item in restore)
     return Plan(generation, kept, _names(restore), discard, restarts)
-
-
-def _send(wanted: Wanted, models: Mapping[str, tuple[ModelFile, ...]]) -> Iterator[AnyAction]:
-    for node in wanted.manifest.nodes:
-        files = models[node.name]
-        if files:
-            folder = wanted.manifest.model_path(node)
-            reason = f"missing or different in {folder}"
-            yield SendModel(node.name, reason, folder, files)
-
-
-def _place(
-    wanted: Wanted, states: Mapping[str, NodeState], models: Mapping[str, tuple[ModelFile, ...]]
-) -> Iterator[AnyAction]:
-    for node in wanted.manifest.nodes:
-        files = models[node.name]
-        if files:
-            there = {file.path for file in states[node.name].model_files}
-            replaced = tuple(file.path for file in files if file.path in there)
-            folder = wanted.manifest.model_path(node)
-            yield PlaceModel(node.name, "sent above", folder, files, replaced)
-
-
-def _settle(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[AnyAction]:
-    for node in wanted.manifest.nodes:
-        state = states[node.name]
-        if state.model_transfer or missing_model(wanted, state):
-            folder = wanted.manifest.model_path(node)
-            yield SettleModel(node.name, "the model is in place", folder)
-
-
-def _images(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[AnyAction]:
-    image = wanted.image
-    for spec in wanted.specs:
-        state = states[spec.node]
-        if image.is_image(state.image):
-            continue
-        if not image.is_image(state.untagged):
-            yield from _bring(spec.node, image, state.supply or UNASKED)
-        elif state.image is None:
-            yield TagImage(spec.node, "it has lost its tag", image)
-        else:
-            yield TagImage(spec.node, "the tag names another image", image)
-
-
-def _bring(node: str, image: WantedImage, supply: SupplyFacts) -> Iterator[AnyAction]:
-    chosen = route(image, supply)
-    if chosen.base_bytes and supply.registry is not None:
-        login = supply.registry.answer is RegistryAnswer.LOGIN
-        reason = f"its registry answers the node{', and wants a login' if login else ''}"
-        yield PullBase(node, reason, image, chosen.base_bytes, with_login=login)
-    if chosen.way is Way.PULL:
-        yield PullImage(node, chosen.reason, image, chosen.size_bytes)
-    else:
-        whole = chosen.way is Way.WHOLE
-        yield LoadImage(node, chosen.reason, image, chosen.size_bytes, whole)
 
 
 def _create(wanted: Wanted, generation: int, reason: str) -> Iterator[AnyAction]:

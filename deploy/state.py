@@ -7,9 +7,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from ipaddress import IPv4Interface
 
     from builder.digest import Digest
+    from builder.lock import ModelFile
     from builder.secret import Secret
     from deploy.host import HostFacts, OtherContainer
 
@@ -189,7 +191,8 @@ class NodeState:
     the lock does not name, and `model_transfer` says whether an earlier transfer left files beside
     them. `hcas` are all RDMA devices of the node, listed in the manifest or not. `supply` is asked
     only when the node lacks the image. `host` is the machine, and `others` are the containers that
-    are not this cluster's.
+    are not this cluster's. `model_staged` are paths of wanted files that were brought, proven, and
+    are not in place; `model_problem` is why none can be brought, asked only when some are lacking.
     """
 
     node: str
@@ -205,6 +208,18 @@ class NodeState:
     supply: SupplyFacts | None = None
     host: HostFacts | None = None
     others: tuple[OtherContainer, ...] = ()
+    model_staged: frozenset[str] = frozenset()
+    model_problem: str = ""
+
+
+def lacking(files: Iterable[ModelFile], state: NodeState) -> tuple[ModelFile, ...]:
+    """The model files that have to travel to a node: neither in place nor beside it."""
+    there = {file.path: file.digest for file in state.model_files}
+    return tuple(
+        file
+        for file in files
+        if there.get(file.path) != file.digest and file.path not in state.model_staged
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +240,7 @@ class RankState:
     """Whether a rank's container runs; times are the node's own clock, as RFC 3339 text.
 
     `error` is the engine's when it could not start it, `host_ip` the address that the rank tells
-    others (VLLM_HOST_IP). A container that was never started has an empty `started_at`. What it
-    wrote in this start is later than `log_from`; empty for all that it wrote.
+    others (VLLM_HOST_IP). A container that was never started has an empty `started_at`.
     """
 
     running: bool
@@ -239,7 +253,6 @@ class RankState:
     restarts: int = 0
     error: str = ""
     host_ip: str = ""
-    log_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)

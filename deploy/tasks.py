@@ -10,6 +10,31 @@ from invoke import Context, task
 from builder.edges.tasking import FILE, help_for, progress_of, reported, say, say_all
 
 
+@task(
+    help=help_for(
+        "file", "json", "quiet", "break-guard",
+        check="only say what is missing or different; bring nothing",
+    )
+)  # fmt: skip
+@reported
+def weights(
+    _ctx: Context,
+    file: str = FILE,
+    check: bool = False,
+    json: bool = False,
+    quiet: bool = False,
+    break_guard: bool = False,
+) -> None:
+    """Bring the locked model to every node: from the Hub to one, then over the fabric."""
+    from deploy import weights_run
+
+    if check:
+        say_all(weights_run.check_weights(Path(file)), as_json=json)
+        return
+    progress = progress_of(json=json, quiet=quiet)
+    say(weights_run.weights(Path(file), progress, break_guard=break_guard), as_json=json)
+
+
 @task(help=help_for("file", "json"))
 @reported
 def doctor(_ctx: Context, file: str = FILE, json: bool = False) -> None:
@@ -54,14 +79,12 @@ def deploy(
 @reported
 def status(_ctx: Context, file: str = FILE, drift: bool = False, json: bool = False) -> None:
     """Show what runs on each node, and whether it is what the lock says."""
-    if not drift:
-        from deploy import daily
+    from deploy import daily
 
+    if not drift:
         say_all(daily.status(Path(file)), as_json=json)
         return
-    from deploy.drifting import drift as drift_of
-
-    report = drift_of(Path(file))
+    report = daily.drift(Path(file))
     say_all(report, as_json=json)
     sys.exit(report.exit_code)
 

@@ -6,12 +6,14 @@ time, more than all of a look at two nodes. Every failure leaves here as an erro
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import socket
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from builder.edges.registry.docker_config import require_usable_by_docker
 from deploy import node_errors
+from deploy.edges.attached import socket_of
 from deploy.edges.engine_looks import CALL_S, ODD, EngineLooks
 from deploy.edges.waiting import until_stopped
 from deploy.refusals import refusal
@@ -126,6 +128,21 @@ class Engine(EngineLooks):
         """Create a container and start nothing; the engine never pulls here."""
         with self._answer(f"create container {name}"):
             self._api.create_container_from_config(request, name)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def attach(self, name: str) -> Iterator[socket.socket]:
+        """A connection to a container's stdin, stdout and stderr, as Docker frames them."""
+        streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        with self._client(CALL_S) as client:
+            with self._answer(f"attach to container {name}"):
+                answer = client.attach_socket(name, params=streams)
+                connection = socket_of(answer)
+            try:
+                yield connection
+            finally:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+                answer.close()
 
     def start(self, name: str) -> None:
         """Start a container; nothing if it runs. ContainerRefusedError if words tell why not."""

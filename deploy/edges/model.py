@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from deploy.edges.transfer import Watch
 
 OWN: Final = ".sparklock"
+WRITABLE: Final = """
+for path; do
+  while [ ! -e "$path" ]; do path=$(dirname -- "$path"); done
+  if [ ! -d "$path" ]; then echo "$path is no folder"; exit 0; fi
+  if [ ! -w "$path" ] || [ ! -x "$path" ]; then
+    echo "$path belongs to $(stat -c %U -- "$path") and $(id -un) may not write there"; exit 0
+  fi
+done
+"""
+"""Tells of the first path that could not be made or written in, by what there is of it."""
+
 STAT: Final = r"%s %T@ %i %C@"
 """What find prints of a file to recognise it: size, modification time, inode, change time."""
 
@@ -39,7 +50,20 @@ class ModelFolder:
         self._old = f"{self._own}/old"
         self._observed: dict[str, tuple[str, Digest]] = {}
         self._sent: dict[str, tuple[str, Digest]] = {}
+        self._in_inbox: frozenset[str] = frozenset()
         self._news = False
+        self.staged: frozenset[str] = frozenset()
+        """The wanted files that `observe` found whole in the inbox, by path."""
+
+    @property
+    def inbox(self) -> str:
+        """Where files arrive; it need not be there."""
+        return self._inbox
+
+    @property
+    def download(self) -> str:
+        """Where files come from the Hub, before they are proven; it need not be there."""
+        return f"{self._own}/hub"
 
     def observe(self, wanted: Sequence[ModelFile]) -> tuple[tuple[ModelFileFacts, ...], bool]:
         """The wanted files that are there, sorted by path, and whether a transfer left others.
@@ -63,7 +87,8 @@ class ModelFolder:
         self._observed = {path: (stats[path], known[path]) for path in fitting}
         self._news = bool(unknown)
         facts = [ModelFileFacts(path, _size_bytes(stats[path]), known.get(path)) for path in there]
-        own = (f"{OWN}/in/", f"{OWN}/old/")
+        own = (f"{OWN}/in/", f"{OWN}/old/", f"{OWN}/hub/")
+        self.staged = frozenset(f.path for f in wanted if f"{OWN}/in/{staged_name(f)}" in stats)
         return tuple(facts), any(path.startswith(own) for path in stats)
 
     def remember(self) -> None:
@@ -78,6 +103,52 @@ class ModelFolder:
         self._connection.run(("tee", "--", f"{self._own}/seen.new"), stdin=note)
         each_pair(self._connection, "mv", [(f"{self._own}/seen.new", f"{self._own}/seen")])
 
+    def problem(self) -> str:
+        """Why files cannot be put here, asked of the node; empty if they can."""
+        done = self._connection.run(("sh", "-c", WRITABLE, "sh", self._folder, self._inbox))
+        return done.stdout.decode(errors="replace").strip()
+
+    def begin(self) -> None:
+        """Have the inbox, and the folder for what comes from the Hub."""
+        make_folders(self._connection, [self._inbox, self.download])
+
+    def place_of(self, file: ModelFile) -> str:
+        """Where a wanted file is on the node: in the inbox, or in its place."""
+        there = self._names(self._inbox) if not self._in_inbox else self._in_inbox
+        self._in_inbox = there
+        if staged_name(file) in there:
+            return self._staged_at(file)
+        return f"{self._folder}/{file.path}"
+
+    def missing(self, files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
+        """Those of the files that are not in the inbox."""
+        there = self._names(self._inbox)
+        return tuple(file for file in files if staged_name(file) not in there)
+
+    def take_in(self, files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
+        """Move what has come from the Hub and is right into the inbox; what is not, is removed.
+
+        Returns the files that were not right: of the right size, with other bytes.
+        """
+        stats = self._stats(self.download)
+        whole = [f for f in files if f.path in stats and _size_bytes(stats[f.path]) == f.size_bytes]
+        found = hashes(self._connection, [f"{self.download}/{file.path}" for file in whole])
+        right = [f for f in whole if found.get(f"{self.download}/{f.path}") == f.digest]
+        wrong = tuple(file for file in whole if file not in right)
+        moves = [(f"{self.download}/{file.path}", self._staged_at(file)) for file in right]
+        each_pair(self._connection, "mv", moves)
+        if wrong:
+            listed = "".join(f"{self.download}/{file.path}\0" for file in wrong)
+            self._connection.run(("xargs", "-0", "rm", "-f", "--"), stdin=listed.encode())
+        self.arrived(right)
+        return wrong
+
+    def arrived(self, files: Sequence[ModelFile]) -> None:
+        """Take note that files are in the inbox and were proven there."""
+        there = self._stats(self._inbox)
+        self._sent |= {f.path: (there[staged_name(f)], f.digest) for f in files}
+        self._in_inbox = frozenset()
+
     def send(self, files: Sequence[ModelFile], source: Path, watch: Watch) -> int:
         """Bring files from a folder of ours into the inbox; the bytes that had to travel.
 
@@ -85,15 +156,15 @@ class ModelFolder:
         """
         make_folders(self._connection, [self._inbox])
         there = self._names(self._inbox)
-        missing = [file for file in files if _staged(file) not in there]
+        missing = [file for file in files if staged_name(file) not in there]
         if missing:
             outgoing = [
-                Outgoing(source / file.path, _staged(file), file.size_bytes, file.digest)
+                Outgoing(source / file.path, staged_name(file), file.size_bytes, file.digest)
                 for file in missing
             ]
             put_files(self._connection, self._inbox, outgoing, watch)
         arrived = self._stats(self._inbox)
-        self._sent = {file.path: (arrived[_staged(file)], file.digest) for file in files}
+        self._sent |= {file.path: (arrived[staged_name(file)], file.digest) for file in files}
         return sum(file.size_bytes for file in missing)
 
     def place(self, files: Sequence[ModelFile], replaced: Sequence[str]) -> None:
@@ -112,7 +183,7 @@ class ModelFolder:
     def restore(self, files: Sequence[ModelFile]) -> None:
         """Undo `place`, however far it came: new files to the inbox, kept ones to their places."""
         staged = self._names(self._inbox)
-        moved = [file for file in files if _staged(file) not in staged]
+        moved = [file for file in files if staged_name(file) not in staged]
         back = [(f"{self._folder}/{file.path}", self._staged_at(file)) for file in moved]
         each_pair(self._connection, "mv", back)
         kept = sorted(self._names(self._old))
@@ -125,7 +196,7 @@ class ModelFolder:
         What was sent was hashed on arrival. Moving a file changes none of its marks but the change
         time, so what has the others still need not be hashed again.
         """
-        self._connection.run(("rm", "-rf", "--", self._inbox, self._old))
+        self._connection.run(("rm", "-rf", "--", self._inbox, self._old, self.download))
         stats = self._stats(self._folder)
         for path, (arrived, digest) in self._sent.items():
             if _lasting(stats.get(path, "")) == _lasting(arrived):
@@ -156,10 +227,10 @@ class ModelFolder:
             return {}
 
     def _staged_at(self, file: ModelFile) -> str:
-        return f"{self._inbox}/{_staged(file)}"
+        return f"{self._inbox}/{staged_name(file)}"
 
 
-def _staged(file: ModelFile) -> str:
+def staged_name(file: ModelFile) -> str:
     """The name in the inbox; of the path too, since two files may have the same bytes."""
     path = digest_bytes(file.path.encode(errors="surrogateescape"))
     return f"{hex_of(file.digest)}.{hex_of(path)[:8]}"

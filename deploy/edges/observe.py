@@ -32,6 +32,8 @@ def observe(
         # Not before: the socket of a rank that ends in between would seem to be somebody else's.
         machine = ask_host(wanted.manifest, node, connection)
         model_files, model_transfer = model.result()
+        found = {file.path: file.digest for file in model_files}
+        lacks = any(found.get(file.path) != file.digest for file in wanted.model_files)
         return NodeState(
             node=node.name,
             engine=facts,
@@ -45,6 +47,8 @@ def observe(
             model_transfer=model_transfer,
             host=machine.host,
             others=others,
+            model_staged=folder.staged,
+            model_problem=folder.problem() if lacks else "",
         )
 
 

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from builder.digest import Digest, Hasher
 from deploy import errors, node_errors
+from deploy.edges.programs_on_node import NOT_FOUND, asking, facts_in, started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,9 +64,30 @@ def put_files(
 
 
 def hashes(connection: NodeConnection, paths: Sequence[str]) -> dict[str, Digest]:
-    """The sha256 digest of every file, by path; RemoteCommandError if one cannot be read."""
+    """The sha256 digest of every file, by path; RemoteCommandError if one cannot be read.
+
+    The node's python3 hashes them, as many at once as it has processors: it is as quick as openssl,
+    and 4 to 9 times as quick as a sha256sum that does not use the processor's own instructions.
+    """
     if not paths:
         return {}
+    arguments, text = started("hashing")
+    argv = ("python3", "-I", *arguments)
+    done = connection.run(
+        argv, stdin=text + asking(list(paths)), timeout_s=HASH_S, ok=(0, NOT_FOUND)
+    )
+    if done.status == NOT_FOUND:
+        return _hashes_without_python(connection, paths)
+    found = {}
+    for facts in facts_in(done.stdout.splitlines()):
+        if "sha256" not in facts:
+            said = f"{facts['path']}: {facts['error']}"
+            raise node_errors.RemoteCommandError(connection.node, ("sha256",), 1, said)
+        found[str(facts["path"])] = Digest(f"sha256:{facts['sha256']}")
+    return found
+
+
+def _hashes_without_python(connection: NodeConnection, paths: Sequence[str]) -> dict[str, Digest]:
     argv = ("xargs", "-0", "-n", "1", "-P", str(PARALLEL), "sha256sum", "-z", "--")
     done = connection.run(argv, stdin=_listed(paths), timeout_s=HASH_S)
     lines = done.stdout.decode(errors="surrogateescape").split("\0")[:-1]

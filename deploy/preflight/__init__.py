@@ -79,6 +79,6 @@ def _of_node(
         yield from rdma.both_halves(node, node.fabric, state)
         yield from fabric.netdevs(node, node.fabric, state)
     if wanted is not None:
-        yield from model.missing(wanted, node, state)
+        yield from model.writable(wanted, node, state)
         yield from model.room(wanted, node, state)
         yield from engine.image(wanted.image, node, state)

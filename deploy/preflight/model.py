@@ -1,13 +1,13 @@
-"""Rules on the model: files that nobody sends are there, and there is room for those that come."""
+"""Rules on the model: there is room for the files that come, and they can be written."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from deploy.actions import size_text
-from deploy.plan import missing_model
 from deploy.preflight import rows
 from deploy.preflight.finding import Spot
+from deploy.state import lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,27 +18,24 @@ if TYPE_CHECKING:
     from deploy.wanted import Wanted
 
 
-def missing(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
-    """Model files that are missing and that nobody has told us where to take from."""
-    if wanted.manifest.model.files is not None:
-        return
-    folder = wanted.manifest.model_path(node)
-    there = {facts.path: facts for facts in state.model_files}
-    for file in missing_model(wanted, state):
-        found = there.get(file.path)
-        yield Spot(rows.MODEL, (node.name,), at=f"{folder}/{file.path}").error(
-            "the model file is not the locked one" if found else "the model file is missing",
-            expected=file.digest,
-            found=(found.digest or f"{found.size_bytes} bytes") if found else "",
-            remedy=f"bring the locked revision to the node: {_download(wanted, folder)}",
+def writable(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
+    """Files can be put into the model's folder, where some are missing."""
+    if state.model_problem:
+        folder = wanted.manifest.model_path(node)
+        yield Spot(rows.MODEL, (node.name,)).error(
+            "the model's files cannot be brought to their folder",
+            expected=f"a folder that the ssh user may write: {folder}",
+            found=state.model_problem,
+            remedy=f'on the node: sudo install -d -o "$USER" {folder}, or sudo chown -R "$USER" '
+            f"{folder}",
         )
 
 
 def room(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
     """The disk of the model's folder holds what a deploy would send."""
-    if wanted.manifest.model.files is None or state.host is None:
+    if state.host is None:
         return
-    needed = sum(file.size_bytes for file in missing_model(wanted, state))
+    needed = sum(file.size_bytes for file in lacking(wanted.model_files, state))
     free, spot = state.host.model_free_bytes, Spot(rows.MODEL, (node.name,))
     folder = wanted.manifest.model_path(node)
     if needed and free is None:
@@ -53,8 +50,3 @@ def room(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
             remedy=f"make room on the node (df -h {folder}), or set model_path of the node to a "
             "folder on another disk",
         )
-
-
-def _download(wanted: Wanted, folder: str) -> str:
-    model = wanted.manifest.model
-    return f"hf download {model.repo} --revision {model.revision} --local-dir {folder}"

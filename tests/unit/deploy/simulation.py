@@ -47,12 +47,16 @@ def _require_only_running(action: actions.Confirm, states: Mapping[str, NodeStat
 def after(goal: Wanted, state: NodeState, action: AnyAction) -> NodeState:  # noqa: C901, PLR0911 - one line per kind of action
     """A node after one action; WrongPlanError when the node would refuse it."""
     match action:
-        case actions.SendModel():
-            return replace(state, model_transfer=True)
+        case actions.SendModel() | actions.FetchModel() | actions.CopyModel():
+            brought = state.model_staged | {file.path for file in action.files}
+            return replace(state, model_transfer=True, model_staged=brought)
         case actions.PlaceModel():
+            if not state.model_staged >= {file.path for file in action.files}:
+                raise WrongPlanError(action.node, "not brought", action.files)
             placed = {f.path: ModelFileFacts(f.path, f.size_bytes, f.digest) for f in action.files}
             there = {file.path: file for file in state.model_files}
-            return replace(state, model_files=tuple((there | placed).values()))
+            files = tuple((there | placed).values())
+            return replace(state, model_files=files, model_staged=frozenset())
         case actions.SettleModel():
             return replace(state, model_transfer=False)
         case actions.PullImage() | actions.LoadImage() | actions.TagImage():

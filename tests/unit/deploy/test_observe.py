@@ -47,6 +47,13 @@ class NodeWhoseRankEnds:
         self.rank_runs = False
         return ()
 
+    @property
+    def staged(self) -> frozenset[str]:
+        return frozenset()
+
+    def problem(self) -> str:
+        return ""
+
     def observe(self, files: object) -> tuple[tuple[()], None]:
         del files
         return (), None

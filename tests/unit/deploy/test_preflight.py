@@ -8,15 +8,10 @@ import pytest
 
 from deploy.preflight import errors_of, preflight
 from deploy.state import Listener, NetdevFacts
-from deploy.wanted import wanted as wanted_of
 from tests.unit.deploy.clusters import (
-    LOCK_DIGEST,
     container,
-    document,
     empty,
     fit,
-    lock,
-    manifest_of,
     serving,
     wanted,
 )
@@ -176,20 +171,14 @@ def test_a_single_node_needs_no_rdma_and_no_meeting_port() -> None:
     assert problems(goal, states) == ()
 
 
-def test_model_files_that_nobody_can_send_have_to_be_there() -> None:
-    parsed = document()
-    parsed["model"] = {"repo": "org/name", "revision": "a" * 40, "path": "/srv/models/m"}
-    goal = wanted_of(manifest_of(parsed), lock(), LOCK_DIGEST)
+def test_a_model_s_folder_that_cannot_be_written_is_told() -> None:
+    goal = wanted()
     states = {node.name: fit(goal, node) for node in goal.manifest.nodes}
-    messages = problems(goal, states)
-    assert [message.place for message in messages][:1] == [
-        "node spark-a, /srv/models/m/config.json"
-    ]
-    assert len(messages) == 4
-    assert (
-        f"hf download org/name --revision {'a' * 40} --local-dir /srv/models/m"
-        in messages[0].remedy
-    )
+    said = "/srv belongs to root and me may not write there"
+    states["spark-b"] = replace(states["spark-b"], model_problem=said)
+    (message,) = problems(goal, states)
+    assert (message.place, message.found) == ("node spark-b", said)
+    assert "chown" in message.remedy
 
 
 def test_every_problem_of_every_node_is_told() -> None:

@@ -1,0 +1,221 @@
+"""Copying between nodes by their own python3: both are this machine, over a real sshd."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from ipaddress import IPv4Address
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import deploy.onnode
+from builder.digest import digest_bytes
+from builder.lock import ModelFile
+from deploy import weights_errors
+from deploy.actions import CopyModel
+from deploy.edges.model import ModelFolder, staged_name
+from deploy.edges.programs_on_node import running
+from deploy.edges.transfer import Watch, hashes
+from deploy.edges.weights import NodeWeights
+from deploy.errors import DeployInterruptedError
+from deploy.onnode.receiving import RANGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deploy.edges.ssh import NodeConnection
+
+pytestmark = pytest.mark.lab
+QUIET = Watch(told=lambda _: None, stopped=lambda: False)
+BIG = 2 * RANGE_BYTES + 12345
+
+
+def node(connection: NodeConnection, folder: Path) -> NodeWeights:
+    described: Any = SimpleNamespace(
+        name=folder.name, fabric=SimpleNamespace(address=IPv4Address("127.0.0.1"))
+    )
+    nothing: Any = None
+    files = ModelFolder(connection, str(folder))
+    return NodeWeights(nothing, described, connection, nothing, files)
+
+
+@pytest.fixture
+def source(connection: NodeConnection, tmp_path: Path) -> NodeWeights:
+    (tmp_path / "spark-a").mkdir()
+    return node(connection, tmp_path / "spark-a")
+
+
+@pytest.fixture
+def target(connection: NodeConnection, tmp_path: Path) -> NodeWeights:
+    return node(connection, tmp_path / "spark-b")
+
+
+def write(folder: Path, **sizes: int) -> tuple[ModelFile, ...]:
+    files = []
+    for name, size in sizes.items():
+        data = os.urandom(size)
+        (folder / name).write_bytes(data)
+        files.append(ModelFile(path=name, size_bytes=size, digest=digest_bytes(data)))
+    return tuple(files)
+
+
+def copy(*files: ModelFile) -> CopyModel:
+    return CopyModel("spark-b", "why", "spark-a", files)
+
+
+def inbox(tmp_path: Path) -> dict[str, bytes]:
+    folder = tmp_path / "spark-b/.sparklock/in"
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_files_are_copied_whole_and_proven(
+    source: NodeWeights, target: NodeWeights, tmp_path: Path
+) -> None:
+    files = write(tmp_path / "spark-a", big=BIG, small=3, empty=0)
+    told: list[int] = []
+    sent = target.copy(copy(*files), source, Watch(told.append, stopped=lambda: False))
+    assert sent == BIG + 3
+    assert told[-1] == sent
+    assert {name: digest_bytes(data) for name, data in inbox(tmp_path).items()} == {
+        staged_name(file): file.digest for file in files
+    }
+    assert target.copy(copy(*files), source, QUIET) == 0
+    target.folder.place(files, ())
+    assert (tmp_path / "spark-b/big").read_bytes() == (tmp_path / "spark-a/big").read_bytes()
+
+
+def test_a_copy_that_was_cut_goes_on_where_it_was(
+    source: NodeWeights, target: NodeWeights, tmp_path: Path
+) -> None:
+    (file,) = write(tmp_path / "spark-a", big=BIG)
+    came = threading.Event()
+
+    def told(size: int) -> None:
+        if size:
+            came.set()
+
+    noted = tmp_path / "spark-b/.sparklock/in" / f"{staged_name(file)}.part.ranges"
+    enough = Watch(told, stopped=lambda: noted.exists() and noted.stat().st_size > 0)
+    with pytest.raises(DeployInterruptedError):
+        target.copy(copy(file), source, enough)
+    kept = len(noted.read_bytes().splitlines())
+    assert kept
+    assert target.copy(copy(file), source, QUIET) <= BIG - kept * 12345
+    assert list(inbox(tmp_path)) == [staged_name(file)]
+
+
+def test_what_an_earlier_copy_left_wrong_is_fetched_again(
+    source: NodeWeights, target: NodeWeights, tmp_path: Path
+) -> None:
+    (file,) = write(tmp_path / "spark-a", big=BIG)
+    target.folder.begin()
+    part = tmp_path / "spark-b/.sparklock/in" / f"{staged_name(file)}.part"
+    part.write_bytes(bytes(BIG))
+    part.with_name(f"{part.name}.ranges").write_text("0\n1\n")
+    assert target.copy(copy(file), source, QUIET) > BIG
+    assert digest_bytes(inbox(tmp_path)[staged_name(file)]) == file.digest
+
+
+def test_a_file_that_changed_at_its_source_is_refused(
+    source: NodeWeights, target: NodeWeights, tmp_path: Path
+) -> None:
+    files = write(tmp_path / "spark-a", big=BIG, small=5)
+    (tmp_path / "spark-a/big").write_bytes(os.urandom(BIG))
+    with pytest.raises(weights_errors.CopyDamagedError, match="big"):
+        target.copy(copy(files[0]), source, QUIET)
+    assert inbox(tmp_path) == {}
+
+
+def test_a_file_that_became_shorter_ends_the_copy(
+    source: NodeWeights, target: NodeWeights, tmp_path: Path
+) -> None:
+    files = write(tmp_path / "spark-a", big=BIG)
+    os.truncate(tmp_path / "spark-a/big", 100)
+    with pytest.raises(weights_errors.CopyLostError):
+        target.copy(copy(*files), source, QUIET)
+
+
+def test_a_folder_that_cannot_be_written_is_told_before(
+    connection: NodeConnection, tmp_path: Path
+) -> None:
+    assert ModelFolder(connection, str(tmp_path / "a/b")).problem() == ""
+    assert "/proc" in ModelFolder(connection, "/proc/sys/a").problem()
+    (tmp_path / "file").write_text("")
+    assert "is no folder" in ModelFolder(connection, str(tmp_path / "file/model")).problem()
+
+
+@pytest.fixture
+def served(connection: NodeConnection, tmp_path: Path) -> Iterator[int]:
+    """A server of one file with the secret `hush`, at a port."""
+    (tmp_path / "file").write_bytes(b"0123456789")
+    asked = {"address": "127.0.0.1", "secret": "hush", "paths": [str(tmp_path / "file")]}
+    with running(connection, "serving", asked) as program:
+        yield next(program.told(lambda: False))["port"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b"hush\n0 2 3\n0 0 1\n", b"2340"),
+        *((sent, b"") for sent in (b"wrong\n0 2 3\n", b"\n0 2 3\n", b"hus", b"h" * 10_000)),
+        *((b"hush\n" + asked, b"") for asked in (b"1 0 1\n", b"-1 0 1\n", b"0 -1 1\n", b"x\n")),
+        (b"hush\n0 8 5\n", b"89"),
+    ],
+)
+def test_only_listed_files_are_served_and_only_to_who_knows_the_secret(
+    served: int, sent: bytes, answer: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", served)) as client:
+        client.sendall(sent)
+        client.shutdown(socket.SHUT_WR)
+        found = b""
+        while data := _received(client):
+            found += data
+    assert found == answer
+
+
+def _received(client: socket.socket) -> bytes:
+    try:
+        return client.recv(1000)
+    except ConnectionResetError:
+        return b""
+
+
+def test_a_server_ends_with_its_connection(connection: NodeConnection, tmp_path: Path) -> None:
+    asked = {"address": "127.0.0.1", "secret": "hush", "paths": [str(tmp_path)]}
+    with running(connection, "serving", asked) as program:
+        port = next(program.told(lambda: False))["port"]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+def test_hashes_are_those_of_the_bytes(connection: NodeConnection, tmp_path: Path) -> None:
+    names = ["a", "with space", "ü", "line\nbreak"]
+    for name in names:
+        (tmp_path / name).write_bytes(name.encode() * 100_000)
+    paths = [str(tmp_path / name) for name in names]
+    assert hashes(connection, paths) == {
+        path: digest_bytes(Path(path).read_bytes()) for path in paths
+    }
+
+
+def test_the_receiver_refuses_a_disk_that_is_too_small(tmp_path: Path) -> None:
+    program = Path(deploy.onnode.__file__).with_name("receiving.py")
+    file = {"name": "a", "size": 2**43, "sha256": "0" * 64}
+    asked = {"folder": str(tmp_path), "files": [file], "connections": 1}
+    argv = [sys.executable, str(program)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        process.stdin.flush()
+        told = json.loads(process.stdout.readline())
+    assert (told["error"], told["needed"]) == ("space", 2**43)
+    assert list(tmp_path.iterdir()) == []
