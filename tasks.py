@@ -260,17 +260,24 @@ def check(_ctx: Context) -> None:
         "no-install",
         fast="leave out what needs root, Docker and two nodes",
         slow="also run what takes more than a minute each",
+        long="also run every fault at every step of a deploy, which takes hours",
     )
 )
 @reported
-def test(_ctx: Context, fast: bool = False, slow: bool = False, no_install: bool = False) -> None:
+def test(
+    _ctx: Context,
+    fast: bool = False,
+    slow: bool = False,
+    long: bool = False,
+    no_install: bool = False,
+) -> None:
     """Run everything CI runs: static checks, unit tests, and two real nodes on this machine."""
     from deploy.lab.requirements import provide
     from tests.runner import PACKAGE_OF_TESTS, run_tests
 
     if not fast:
         provide(install=not no_install, announce=progress_of().note, package_of=PACKAGE_OF_TESTS)
-    sys.exit(run_tests(ROOT, fast=fast, slow=slow))
+    sys.exit(run_tests(ROOT, fast=fast, slow=slow, long=long))
 
 
 @task(

@@ -161,7 +161,7 @@ class _Start:
 
     def _newest_lines(self) -> list[str]:
         """When each rank wrote its newest line, by its node's clock."""
-        begins = [state.identity.started_at for state in self._first]
+        begins = [state.log_from for state in self._first]
         logs = self._ranks.logs(begins, 1)
         return [lines[-1].at if lines else begin for lines, begin in zip(logs, begins, strict=True)]
 
@@ -174,7 +174,7 @@ class _Start:
 
     def _require_quiet(self, before: Sequence[str]) -> None:
         """Nothing, if no rank logged a failure while it answered, nor NCCL one since the start."""
-        begins = [state.identity.started_at for state in self._first]
+        begins = [state.log_from for state in self._first]
         logs = self._ranks.logs(begins, SCANNED_LINES)
         for rank, (node, _) in enumerate(self._ranks.places):
             asked = (line for line in logs[rank] if line.at > before[rank])

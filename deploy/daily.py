@@ -6,8 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from builder.edges.files import read_manifest
-from deploy.drift import compare, compared, current
-from deploy.drift_reports import DriftReport
 from deploy.plan import make_plan
 from deploy.reaching import connected, guarded, reached, wanted_by
 from deploy.reports import LogsReport, NodeStatus, RankLog, StatusReport, StopReport
@@ -34,25 +32,6 @@ def status(file: Path) -> StatusReport:
         nodes=tuple(NodeStatus(s.node, s.engine, s.containers) for s in states.values()),
         plan=make_plan(wanted, states) if failure is None else None,
         failure=failure,
-    )
-
-
-def drift(file: Path) -> DriftReport:
-    """What runs, compared with lock and manifest to the last setting; nothing is changed.
-
-    A node that cannot be asked is told in the report, unless no node can be.
-    """
-    loaded, wanted = wanted_by(file)
-    with reached(loaded) as (nodes, unreached):
-        tasks = {name: partial(node.witness, wanted) for name, node in nodes.items()}
-        views, unobserved = each(tasks)
-    return DriftReport(
-        cluster=wanted.manifest.name,
-        generation=current(views),
-        nodes=tuple(views),
-        compared=compared(wanted, views),
-        differences=compare(wanted, views),
-        failure=failure_of((*unreached, *unobserved)),
     )
 
 

@@ -90,7 +90,8 @@ def pings(output: str) -> dict[tuple[str, str], Ping]:
     for line in output.splitlines():
         words = line.split("\t")
         if len(words) == 5 and words[2].isdecimal() and words[3].isdecimal():  # noqa: PLR2004
-            found[words[0], words[1]] = Ping(int(words[2]), int(words[3]), words[4].strip())
+            said = words[4].rpartition("statistics --- ")[2].strip()
+            found[words[0], words[1]] = Ping(int(words[2]), int(words[3]), said)
     return found
 
 

@@ -113,7 +113,7 @@ CAUSES: Final = (
         "knows it; then: inv build",
     ),
     _words(
-        r"model type `?(?P<name>[\w.-]+)`? but Transformers does not recognize",
+        r"model type [`']?(?P<name>[\w.-]+)[`']? but Transformers does not recognize",
         "has a transformers that does not know the model type {name}",
         "register its config class in the image ([[image.register]], the table of configs), or "
         "take a base with a newer transformers; then: inv build",
@@ -152,7 +152,7 @@ CAUSES: Final = (
         "restore the model's files on the node; inv deploy compares every file with the lock",
     ),
     _words(
-        r"\[FATAL tini \(\d+\)\] exec (?P<name>\S+) failed: (?P<why>.*)",
+        r"\[FATAL tini[^\]]*\] exec (?P<name>\S+) failed: (?P<why>.*)",
         "could not start {name}: {why}",
         f"{ENTRYPOINT}; of a script that is there, its first line names a missing interpreter",
     ),

@@ -152,6 +152,5 @@ def supply_nodes(
         image = supply_of(build(file, progress, locked=True, reach=engine_of_node))
     model = loaded.manifest.model.files
     folder = None if model is None else loaded.folder / model
-    peers = {name: node.weights for name, node in nodes.items()}
     for node in nodes.values():
-        node.supplies = Supplies(image, folder, peers)
+        node.supplies = Supplies(image, folder, nodes)

@@ -240,7 +240,8 @@ class RankState:
     """Whether a rank's container runs; times are the node's own clock, as RFC 3339 text.
 
     `error` is the engine's when it could not start it, `host_ip` the address that the rank tells
-    others (VLLM_HOST_IP). A container that was never started has an empty `started_at`.
+    others (VLLM_HOST_IP). A container that was never started has an empty `started_at`. What it
+    wrote in this start is later than `log_from`; empty for all that it wrote.
     """
 
     running: bool
@@ -253,6 +254,7 @@ class RankState:
     restarts: int = 0
     error: str = ""
     host_ip: str = ""
+    log_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)

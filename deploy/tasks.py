@@ -79,12 +79,14 @@ def deploy(
 @reported
 def status(_ctx: Context, file: str = FILE, drift: bool = False, json: bool = False) -> None:
     """Show what runs on each node, and whether it is what the lock says."""
-    from deploy import daily
-
     if not drift:
+        from deploy import daily
+
         say_all(daily.status(Path(file)), as_json=json)
         return
-    report = daily.drift(Path(file))
+    from deploy.drifting import drift as drift_of
+
+    report = drift_of(Path(file))
     say_all(report, as_json=json)
     sys.exit(report.exit_code)
 

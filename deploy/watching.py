@@ -111,7 +111,7 @@ class Ranks:
         kernel, fault = NodeScene(), ""
         try:
             kernel = node.look(state.identity.id)
-            lines = node.log_since(name, state.identity.started_at, DIAGNOSED_LINES)
+            lines = node.log_since(name, state.log_from, DIAGNOSED_LINES)
         except SparklockError as error:  # what is known already still counts
             fault = error.messages[0].what
         return RankScene(

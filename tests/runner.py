@@ -63,13 +63,14 @@ def run_static_checks(root: Path) -> int:
     )
 
 
-def run_tests(root: Path, *, fast: bool, slow: bool) -> int:
+def run_tests(root: Path, *, fast: bool, slow: bool, long: bool) -> int:
     """0 if the static checks and the tests pass, else 1.
 
-    Without `fast` a missing prerequisite is a failure, never a silent skip.
+    Without `fast` a missing prerequisite is a failure, never a silent skip. `long` is `slow` too.
     """
     static = run_static_checks(root)
-    deselected = [mark for mark, on in (("lab", fast), ("slow", not slow)) if on]
+    marks = (("lab", fast), ("slow", not (slow or long)), ("long", not long))
+    deselected = [mark for mark, off in marks if off]
     argv = [sys.executable, "-m", "pytest", "--durations=10"]
     if deselected:
         argv += ["-m", " and ".join(f"not {mark}" for mark in deselected)]

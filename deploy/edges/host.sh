@@ -59,7 +59,7 @@ done
 
 section holders
 if grep -q -s -E "^ *[0-9]+: [0-9A-F]+:($ports) [0-9A-F:]+ 0A " /proc/net/tcp /proc/net/tcp6; then
-  if [ "$(id -u)" = 0 ]; then ss -H -l -t -n -p; else sudo -n ss -H -l -t -n -p; fi
+  if [ "$(id -u)" = 0 ]; then ss -H -l -t -n -p; else sudo -n ss -H -l -t -n -p </dev/null; fi
 fi
 
 section end

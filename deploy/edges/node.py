@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from builder.progress import Progress, Silent
 from deploy import actions, node_errors
 from deploy.edges.api_key import api_key_of
-from deploy.edges.delivery import ImageDelivery
 from deploy.edges.engine import Engine
 from deploy.edges.guard import take, this_process
 from deploy.edges.http import answers, complete, unauthorized
 from deploy.edges.making import ContainerMaker
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe, observe_unlocked
-from deploy.edges.scene import look, sockets_of
 from deploy.edges.ssh import Destination, NodeConnection
 from deploy.edges.supply import no_blobs
 from deploy.edges.transfer import Watch
-from deploy.edges.weights import NodeWeights
 from deploy.serving import ServingAddress
 from deploy.state import TRIAL, Outcome
 
@@ -35,10 +32,11 @@ if TYPE_CHECKING:
     from builder.secret import Secret
     from deploy.delivery import Delivered
     from deploy.drift_facts import Witnessed
-    from deploy.edges.delivery import ImageSupply
+    from deploy.edges.delivery import ImageDelivery, ImageSupply
     from deploy.edges.guard import Guards
     from deploy.edges.ssh import Opening
     from deploy.edges.supply import KnownBlobs
+    from deploy.edges.weights import NodeWeights
     from deploy.guard import Verb
     from deploy.scene import NodeScene, Socket
     from deploy.state import (
@@ -67,7 +65,7 @@ class Supplies:
 
     image: ImageSupply | None
     model: Path | None
-    peers: Mapping[str, NodeWeights] = field(default_factory=dict)
+    peers: Mapping[str, RemoteNode] = field(default_factory=dict)
 
 
 class RemoteNode:
@@ -101,20 +99,34 @@ class RemoteNode:
         except BaseException:
             self._connection.close()
             raise
-        self._images = ImageDelivery(
-            self._connection,
-            self._engine,
-            docker_socket=node.docker_socket,
-            known=known,
-            proof=f"sparklock-{manifest.name}-proof{TRIAL}",
-            told=self._tell,
-        )
+        self._known = known
         self._folder = ModelFolder(self._connection, manifest.model_path(node))
         self._key = api_key_of(manifest)
         self._maker = ContainerMaker(self._connection, self._key)
         self._apis: dict[tuple[str, int], Path] = {}
         self._apis_lock = threading.Lock()
-        self.weights = NodeWeights(manifest, node, self._connection, self._engine, self._folder)
+
+    @cached_property
+    def weights(self) -> NodeWeights:
+        """The ways that the model comes by; made, and imported, when files of it are lacking."""
+        from deploy.edges.weights import NodeWeights  # noqa: PLC0415 - as of the images
+
+        parts = (self._manifest, self._node, self._connection, self._engine, self._folder)
+        return NodeWeights(*parts)
+
+    @cached_property
+    def _images(self) -> ImageDelivery:
+        """The ways to bring an image; made, and imported, when the node lacks it."""
+        from deploy.edges.delivery import ImageDelivery  # noqa: PLC0415 - most looks bring nothing
+
+        return ImageDelivery(
+            self._connection,
+            self._engine,
+            docker_socket=self._node.docker_socket,
+            known=self._known,
+            proof=f"sparklock-{self._manifest.name}-proof{TRIAL}",
+            told=self._tell,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +233,7 @@ class RemoteNode:
             case actions.FetchModel():
                 return self.weights.fetch(action, watch)
             case actions.CopyModel():
-                return self.weights.copy(action, self.supplies.peers[action.source], watch)
+                return self.weights.copy(action, self.supplies.peers[action.source].weights, watch)
             case actions.SendModel():
                 assert self.supplies.model is not None
                 return self._folder.send(action.files, self.supplies.model, watch)
@@ -292,10 +304,14 @@ class RemoteNode:
 
     def sockets(self) -> tuple[Socket, ...]:
         """The TCP sockets of the node."""
+        from deploy.edges.scene import sockets_of  # noqa: PLC0415 - for starts alone
+
         return sockets_of(self._connection)
 
     def look(self, container_id: str) -> NodeScene:
         """What the node's kernel tells of itself and of a container."""
+        from deploy.edges.scene import look  # noqa: PLC0415 - for a failed start alone
+
         model = self._manifest.model_path(self._node)
         places = ("/", "/dev/shm", model, self._engine.facts().data_root)  # noqa: S108 - is only looked at
         return look(self._connection, container_id, [place for place in places if place])

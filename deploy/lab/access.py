@@ -31,6 +31,8 @@ def ssh_config_text(spec: LabSpec) -> str:
         "  StrictHostKeyChecking yes",
         "  UpdateHostKeys no",
         "  BatchMode yes",
+        # Nothing leaves this machine, and ssh's first choice takes 60 ms of a processor per login.
+        "  KexAlgorithms curve25519-sha256",
     )
     return "\n".join((*hosts, *common)) + "\n"
 

@@ -15,6 +15,8 @@ from builder.manifest import ContainerSection
 from deploy import errors, node_errors
 from deploy.edges.blobserver import BlobServer
 from deploy.edges.engine import Engine
+from deploy.edges.scene import look, sockets_of
+from deploy.edges.ssh import NodeConnection
 from deploy.launch import BindMount, ContainerSpec
 from deploy.rights import rights
 from deploy.state import ImageStore
@@ -22,8 +24,10 @@ from tests.contract.deploy.conftest import until
 from tests.contract.deploy.images import SmallImage, small_image
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.contract.deploy.conftest import Sshd
 
 pytestmark = pytest.mark.lab
 LOCK = digest_bytes(b"lock")
@@ -284,3 +288,74 @@ def test_an_idle_connection_that_the_engine_closed_is_made_again(engine: Engine)
 def test_docker_is_not_loaded_with_the_pipeline() -> None:
     program = "import sys, deploy.pipeline; assert 'docker' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ)
+
+
+def test_a_rank_tells_which_start_of_which_container_it_is(
+    engine: Engine, spec: ContainerSpec, name: str, image: SmallImage
+) -> None:
+    place = replace(spec, env=(*spec.env, ("VLLM_HOST_IP", "192.168.200.12")))
+    create(engine, name, place)
+    created = engine.rank(name)
+    assert created.identity.started_at == ""
+    assert dict(created.identity.labels)[labels.SPEC_DIGEST] == place.digest
+    assert image.wanted.diff_ids == engine.images({created.identity.image_id})[0].diff_ids
+    assert (created.command, created.host_ip) == (place.command, "192.168.200.12")
+    engine.start(name)
+    first = engine.rank(name)
+    engine.stop(name, grace_s=0)
+    engine.start(name)
+    second = engine.rank(name)
+    assert first.identity.started_at < second.identity.started_at
+    assert first.identity.id == second.identity.id == created.identity.id
+
+
+def test_only_what_a_container_wrote_since_a_time_is_read(
+    engine: Engine, spec: ContainerSpec, name: str
+) -> None:
+    program = "echo begun; for n in 1 2 3; do echo line $n; done; exec sleep 60"
+    create(engine, name, replace(spec, command=("/usr/bin/sh", "-c", program)))
+    engine.start(name)
+    until(lambda: len(engine.log_since(name, "", tail=10)) == 4)
+    lines = engine.log_since(name, "", tail=10)
+    assert [line.text for line in lines] == ["begun", "line 1", "line 2", "line 3"]
+    assert engine.log_since(name, engine.rank(name).log_from, tail=10) == lines
+    assert engine.log_since(name, lines[1].at, tail=10) == lines[2:]
+    assert engine.log_since(name, "", tail=1) == lines[3:]
+    engine.stop(name, grace_s=0)
+    engine.start(name)
+    until(lambda: len(engine.log_since(name, "", tail=10)) == 8)
+    assert len(engine.log_since(name, engine.rank(name).log_from, tail=10)) == 4
+    engine.stop(name, grace_s=0)
+    assert len(engine.log_since(name, engine.rank(name).log_from, tail=10)) >= 4
+
+
+def test_a_container_that_cannot_be_started_is_told_with_the_reason(
+    engine: Engine, spec: ContainerSpec, name: str
+) -> None:
+    gone = BindMount("/srv/not-there-at-all", "/srv/x", read_only=True)
+    with pytest.raises(node_errors.EngineError):
+        create(engine, name, replace(spec, mounts=(*spec.mounts, gone)))
+    create(engine, name, replace(spec, devices=("/dev/not-there-at-all",)))
+    with pytest.raises(node_errors.ContainerRefusedError) as caught:
+        engine.start(name)
+    assert caught.value.found == "the node has no device /dev/not-there-at-all"
+
+
+def test_a_node_shows_the_processes_of_a_container_and_of_no_other(
+    engine: Engine, spec: ContainerSpec, name: str, start_sshd: Callable[..., Sshd]
+) -> None:
+    program = "echo ready; while :; do :; done"
+    create(engine, name, replace(spec, command=("/usr/bin/sh", "-c", program)))
+    engine.start(name)
+    until(lambda: "ready" in engine.log(name, tail=1))
+    with NodeConnection(start_sshd().destination()) as connection:
+        scene = look(connection, engine.rank(name).identity.id, ["/", "/not/there"])
+        assert any(item.state == "LISTEN" for item in sockets_of(connection))
+    (busy,) = [item for item in scene.processes if item.title.startswith("/usr/bin/sh")]
+    assert busy.state == "R"
+    assert busy.cpu_percent
+    assert all("init" in item.title for item in scene.processes if item is not busy)
+    assert scene.memory_bytes
+    assert scene.available_bytes
+    assert [path for path, _ in scene.disks] == ["/"]
+    assert any(item.state == "ESTABLISHED" for item in scene.sockets)

@@ -1,19 +1,23 @@
-"""The program that nodes run to try the ways between them, over this machine's loopback."""
+"""What nodes run to try the ways between them, over this machine's loopback."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from deploy.edges.links import PROGRAM
+from deploy.edges.links import PING, PROGRAM
+from deploy.links import Ping, pings
 from tests.contract.deploy.conftest import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 A, B = "127.0.0.2", "127.0.0.3"
 
@@ -98,3 +102,37 @@ def test_an_address_that_is_not_there_is_told(programs: tuple[Program, Program])
     theirs.ask([])
     for program in programs:
         program.ask([])
+
+
+def pinged(path: str, *ways: str) -> dict[tuple[str, str], Ping]:
+    done = subprocess.run(
+        ["/bin/sh", "-s", "--", *ways],
+        input=PING.read_bytes(),
+        env={"PATH": path},
+        capture_output=True,
+        check=True,
+    )
+    return pings(done.stdout.decode())
+
+
+def test_ping_over_loopback_answers_at_full_size_and_to_nobody_elses_address() -> None:
+    if shutil.which("ping") is None:
+        pytest.skip("no ping on this machine: apt install iputils-ping")
+    found = pinged(os.environ["PATH"], A, B, "8972", "192.0.2.1", B, "8972")
+    assert (found[A, B].full, found[A, B].small) == (0, 0)
+    assert found["192.0.2.1", B].small not in {0, 1}
+
+
+def test_a_node_without_ping_says_so(tmp_path: Path) -> None:
+    for name in ("tr", "printf"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    assert pinged(str(tmp_path), A, B, "8972")[A, B].small == 127
+
+
+def test_a_ping_that_loses_large_packets_is_asked_again_with_small_ones(tmp_path: Path) -> None:
+    """The ping is a stand-in: no network here loses large packets only."""
+    ping = tmp_path / "ping"
+    ping.write_text('#!/bin/sh\ncase "$*" in *" -M do -s 8972 "*) echo lost; exit 1; esac\n')
+    ping.chmod(0o755)
+    found = pinged(f"{tmp_path}:{os.environ['PATH']}", A, B, "8972", B, A, "1000")
+    assert found == {(A, B): Ping(1, 0, "lost"), (B, A): Ping(0, 0, "")}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy import daily
+from deploy.drifting import drift
 
 if TYPE_CHECKING:
     from tests.integration.deploy.conftest import Cluster
@@ -21,7 +21,7 @@ HAND = [
 
 def found(cluster: Cluster) -> set[tuple[str, str, str]]:
     """Every difference as (node, what, who)."""
-    report = daily.drift(cluster.file)
+    report = drift(cluster.file)
     return {(item.node, item.what, item.cause.name) for item in report.differences}
 
 

@@ -89,6 +89,7 @@ class FakeNode:
             out_of_memory=code == 137,
             identity=RankIdentity(found.id, found.image_id, tuple(sorted(own.items())), STARTED),
             command=found.command,
+            log_from=STARTED,
         )
 
     def log_since(self, name: str, after: str, tail: int) -> tuple[LogLine, ...]:

@@ -208,9 +208,17 @@ def test_a_way_that_nothing_could_try_is_unknown() -> None:
     assert found.level is Level.UNKNOWN
 
 
-def test_what_ping_printed_is_read_and_a_cut_line_is_not() -> None:
-    found = pings("a\tb\t1\t0\tlocal error: message too long, mtu=1500\nc\td\t0\n")
-    assert found == {("a", "b"): Ping(1, 0, "local error: message too long, mtu=1500")}
+def test_what_ping_of_iputils_20221126_printed_is_read_and_a_cut_line_is_not() -> None:
+    lost = (
+        "PING 198.18.77.12 (198.18.77.12) from 198.18.77.11 : 8972(9000) bytes of data.  "
+        "--- 198.18.77.12 ping statistics --- "
+        "1 packets transmitted, 0 received, 100% packet loss, time 0ms"
+    )
+    forbidden = "ping: socktype: SOCK_RAW ping: socket: Operation not permitted"
+    assert pings(f"a\tb\t1\t0\t{lost}\na\tc\t2\t2\t{forbidden}\nc\td\t0\n") == {
+        ("a", "b"): Ping(1, 0, "1 packets transmitted, 0 received, 100% packet loss, time 0ms"),
+        ("a", "c"): Ping(2, 2, forbidden),
+    }
 
 
 def test_what_the_nodes_program_told_is_read() -> None:

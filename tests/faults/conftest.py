@@ -1,0 +1,127 @@
+"""One pair for all faults: after each of them it serves again, so the next one begins there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from builder.progress import Silent
+from deploy.lab.lifecycle import lab_up
+from tests.faults.controller import key_of
+from tests.faults.outcomes import Outcome, Outcomes
+from tests.faults.pair import Pair
+from tests.integration.conftest import lab, lab_root
+from tests.integration.deploy.conftest import own_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deploy.lab.lifecycle import LabState
+    from tests.faults.run import Run
+
+__all__ = ["lab", "lab_root"]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+OUTCOMES: Final = Outcomes()
+START_S: Final = 20
+"""What a pair that cannot start takes until it is given up."""
+
+FILE: Final = ROOT / ".sparklock" / "faults.json"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if OUTCOMES.rows:
+        terminalreporter.section(f"outcomes of {len(OUTCOMES.rows)} faults, also in {FILE}")
+        terminalreporter.write_line(OUTCOMES.table())
+        OUTCOMES.write(FILE)
+
+
+@pytest.fixture(scope="session")
+def pair(lab: LabState, lab_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A pair of which a first generation serves."""
+    with own_cluster(lab, lab_root, tmp_path_factory.mktemp("faults"), "faults") as cluster:
+        pair = Pair(cluster)
+        cluster.change("serve", start_timeout_s=START_S)
+        pair.change()
+        assert pair.run("deploy").end() == 0
+        yield pair
+
+
+@pytest.fixture(scope="session")
+def steps(pair: Pair) -> tuple[str, ...]:
+    """The keys of all steps of a deploy that replaces image and model, in their order."""
+    pair.change()
+    run = pair.run("deploy")
+    assert run.end() == 0, run.said
+    return tuple(dict.fromkeys(map(key_of, run.steps)))
+
+
+class Case:
+    """A deploy of a new variant that something happens to."""
+
+    def __init__(self, pair: Pair, fault: str) -> None:
+        self.pair = pair
+        self.fault = fault
+        self.step = ""
+        pair.change()
+
+    def deploy(self, hold: str = "-") -> Run:
+        """The deploy, held before a step; it is not if it ends earlier."""
+        self.step = hold
+        run = self.pair.run("deploy", hold=hold)
+        if hold != "-":
+            assert run.held(), f"never came to {hold!r}: {run.steps} {run.said}"
+        return run
+
+    def settle(
+        self, run: Run, status: int, *, command: str = "deploy", healthy: bool = False
+    ) -> Outcome:
+        """See that a pair serves and nothing is left, at the latest after one command.
+
+        `healthy` says that nothing was done to the nodes.
+        """
+        if not healthy:
+            lab_up(self.pair.cluster.lab.spec, Silent())  # who was off is on
+        served, left = self.pair.outcome()
+        left += [f"ssh process {master.pid}" for master in run.masters if master.alive]
+        if status >= 0:
+            left += [str(master.folder) for master in run.masters if master.folder.exists()]
+        needed, then, still = "nothing", served, left
+        if served is None or left:
+            needed = f"inv {command}"
+            mended = self.pair.run(command)
+            assert mended.end() == 0, (self._told(run, status, served, left), mended.said)
+            then, still = self.pair.outcome()
+        outcome = Outcome(
+            fault=self.fault,
+            step=self.step,
+            exit=status,
+            served=self._words(served),
+            left=tuple(left),
+            command=needed,
+            then=self._words(then),
+        )
+        OUTCOMES.rows.append(outcome)
+        told = self._told(run, status, served, left)
+        assert then is not None, told
+        assert still == [], told
+        assert status != 0 or outcome.served == "new", told
+        return outcome
+
+    def _words(self, variant: int | None) -> str:
+        if variant is None:
+            return "nothing"
+        return "new" if variant == self.pair.variant else "old"
+
+    def _told(self, run: Run, status: int, served: int | None, left: list[str]) -> str:
+        return (
+            f"{self.fault} at {self.step}: exit {status}, served {served}, left {left}\n"
+            f"steps: {run.steps[-6:]}\n{run.said}"
+        )
+
+
+def at(steps: tuple[str, ...], begin: str) -> str:
+    """The step that begins so."""
+    return next(step for step in steps if step.startswith(begin))

@@ -1,0 +1,147 @@
+"""The pair under test: what serves on its nodes, and what of a deploy is left there."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from builder import labels
+from builder.current import check_lock
+from builder.lockfile import lock_digest
+from deploy.guard import MARK
+from deploy.lab.errors import LabCommandError
+from deploy.state import TRIAL
+from deploy.together import together
+from tests.faults.run import Run
+from tests.integration.deploy.conftest import NODES
+
+if TYPE_CHECKING:
+    from tests.integration.deploy.conftest import Cluster
+
+SETTLE_S: Final = 45
+"""What a pair that was started again may take to load, and a node to notice a lost connection."""
+
+LOOK: Final = f"""
+lock='{{{{.Label "{labels.LOCK_DIGEST}"}}}}'
+docker ps --all --no-trunc --filter label={labels.CLUSTER}="$1" \\
+  --format "container {{{{.Names}}}} {{{{.State}}}} {{{{.Image}}}} $lock"
+docker images --format 'image {{{{.Repository}}}}:{{{{.Tag}}}}'
+grep -as '^{MARK} ' /proc/[0-9]*/cmdline | tr '\\0' ' ' | sed 's/^/guard /'
+ss -ltnpH | grep '"sshd"' | grep -v ':22 ' | sed 's/^/tunnel /'
+true
+"""
+
+
+@dataclass(frozen=True, order=True)
+class Standing:
+    """A container on a node."""
+
+    node: str
+    name: str
+    running: bool
+    image: str
+    lock: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The nodes at one moment; `other` are lines about guards, tunnels and tags."""
+
+    containers: tuple[Standing, ...]
+    images: tuple[tuple[str, str], ...]
+    other: tuple[str, ...]
+
+    @property
+    def running(self) -> tuple[Standing, ...]:
+        return tuple(item for item in self.containers if item.running)
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        return tuple(line for line in self.other if MARK in line)
+
+    @property
+    def lock(self) -> str:
+        """The lock of the pair that runs; empty if none does on all nodes."""
+        locks = {item.lock for item in self.running}
+        whole = [item.node for item in self.running] == list(NODES)
+        return locks.pop() if whole and len(locks) == 1 else ""
+
+    @property
+    def leftovers(self) -> list[str]:
+        """What no deploy may leave. An image of its own is kept for the next one, until inv gc."""
+        left = [f"{item.node}: {item.name}" for item in self.containers if TRIAL in item.name]
+        for node, image in self.images:
+            if image.startswith("127.0.0.1:") or image.endswith(TRIAL):
+                left.append(f"{node}: image {image}")
+        return [*left, *self.other]
+
+
+@dataclass
+class Pair:
+    """A cluster of which every deploy is another one: image, model and command line change."""
+
+    cluster: Cluster
+    variant: int = 0
+    newest: int = 0
+    locks: dict[str, int] = field(default_factory=dict)
+
+    def change(self) -> None:
+        """Lock what was never deployed."""
+        self.newest += 1
+        self.variant = self.newest
+        folder = self.cluster.folder / "examples/lab"
+        for name, text in (("chat_template.jinja", "{{# {} #}}"), ("model/config.json", "{}")):
+            file = folder / name
+            kept = file.read_text().split("\n\n\n")[0]
+            blank = " " * self.variant if name.endswith("json") else text.format(self.variant)
+            file.write_text(f"{kept}\n\n\n{blank}")
+        self.cluster.change("container.env", VARIANT=str(self.variant))
+        self.locks[lock_digest(check_lock(self.cluster.file).lock)] = self.variant
+
+    def run(self, task: str, *more: str, hold: str = "-") -> Run:
+        return Run([task, "--file", str(self.cluster.file), *more], hold)
+
+    def see(self) -> Seen:
+        """What is on the nodes now."""
+        said = together({node: partial(self._look, node) for node in NODES})
+        containers, images, other = [], [], []
+        for node, lines in said.items():
+            for line in lines:
+                kind, _, rest = line.partition(" ")
+                if kind == "container":
+                    name, state, image, lock = (*rest.split(), "")[:4]
+                    containers.append(Standing(node, name, state == "running", image, lock))
+                elif kind == "image":
+                    images.append((node, rest))
+                else:
+                    other.append(f"{node}: {line}")
+        return Seen(tuple(sorted(containers)), tuple(sorted(images)), tuple(other))
+
+    def _look(self, node: str) -> list[str]:
+        return self.cluster.node(node).run(["sh", "-c", LOOK, "look", self.name]).splitlines()
+
+    @property
+    def name(self) -> str:
+        return self.cluster.folder.name
+
+    def outcome(self) -> tuple[int | None, list[str]]:
+        """The variant that answers a completion, None if none does, and what is left over.
+
+        Both are given time: a pair to load, and nodes to notice that a connection is gone.
+        """
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            seen = self.see()
+            answers = bool(seen.lock) and self._answers()
+            waits = seen.other or (seen.lock and not answers)
+            if not waits or time.monotonic() > deadline:
+                return self.locks[seen.lock] if answers else None, seen.leftovers
+            time.sleep(0.2)
+
+    def _answers(self) -> bool:
+        try:
+            return self.cluster.answers()
+        except LabCommandError:
+            return False

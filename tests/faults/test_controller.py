@@ -1,0 +1,76 @@
+"""The controller is killed, or told to end, at every step and at moments that nobody chose."""
+
+from __future__ import annotations
+
+import random
+import signal
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.faults.conftest import Case
+
+if TYPE_CHECKING:
+    from tests.faults.pair import Pair
+
+pytestmark = [pytest.mark.lab, pytest.mark.faults]
+SEED: Final = 4
+FEW: Final = 4
+MANY: Final = 200
+
+
+def kill_at(pair: Pair, step: str) -> None:
+    case = Case(pair, "kill -9 of the controller")
+    run = case.deploy(step)
+    run.kill()
+    case.settle(run, run.end(), healthy=True)
+
+
+def kill_at_random(pair: Pair, count: int) -> None:
+    chosen = random.Random(SEED)  # noqa: S311 - the same moments every time
+    for _ in range(count):
+        case = Case(pair, "kill -9 of the controller")
+        moment_s = chosen.uniform(0.2, 8)
+        run = case.deploy()
+        case.step = f"after {moment_s:.2f} s (seed {SEED})"
+        if run.running_for(moment_s):
+            run.note_masters()
+            run.kill()
+        case.settle(run, run.end(), healthy=True)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2, 3])
+def test_a_controller_that_is_killed_at_a_step(
+    pair: Pair, steps: tuple[str, ...], part: int
+) -> None:
+    """Four steps of all; the long form has every one."""
+    kill_at(pair, steps[(len(steps) - 1) * (part + 1) // 4])
+
+
+@pytest.mark.long
+def test_a_controller_that_is_killed_at_every_step(pair: Pair, steps: tuple[str, ...]) -> None:
+    for step in steps:
+        kill_at(pair, step)
+
+
+def test_a_controller_that_is_killed_at_a_few_random_moments(pair: Pair) -> None:
+    kill_at_random(pair, FEW)
+
+
+@pytest.mark.long
+def test_a_controller_that_is_killed_at_many_random_moments(pair: Pair) -> None:
+    kill_at_random(pair, MANY)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_controller_that_is_interrupted_at_every_step_and_again(
+    pair: Pair, steps: tuple[str, ...], number: signal.Signals
+) -> None:
+    for step in steps:
+        case = Case(pair, number.name)
+        run = case.deploy(step)
+        run.signal(number)
+        run.signal(number)
+        run.release()
+        case.settle(run, run.end(), healthy=True)

@@ -1,0 +1,114 @@
+"""A node, its engine or its network fails at a step of a deploy."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.faults.conftest import Case, at
+from tests.integration.deploy.conftest import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from typing import TypeAlias
+
+    from deploy.lab.control import LabNode
+    from tests.faults.pair import Pair
+
+    Fault: TypeAlias = Callable[[LabNode, str], AbstractContextManager[object]]
+
+pytestmark = [pytest.mark.lab, pytest.mark.faults]
+
+
+def done(change: Callable[[LabNode], None]) -> Fault:
+    """A fault that needs no undoing: `lab_up` mends it."""
+
+    def fault(node: LabNode, _cluster: str) -> AbstractContextManager[object]:
+        change(node)
+        return nullcontext()
+
+    return fault
+
+
+def cut_from_peer(node: LabNode, _cluster: str) -> AbstractContextManager[object]:
+    return node.cut_from(*(name for name in NODES if name != node.name))
+
+
+def container_removed(node: LabNode, cluster: str) -> AbstractContextManager[object]:
+    """By hand: the newest one, whether it is on trial or serves."""
+    listed = node.run(
+        ["docker", "ps", "--all", "--quiet", "--filter", f"label=io.sparklock.cluster={cluster}"]
+    )
+    for container in listed.split()[:1]:  # newest first
+        node.remove_container(container)
+    return nullcontext()
+
+
+@contextmanager
+def model_disk_full(node: LabNode, cluster: str) -> Iterator[None]:
+    folder = f"/srv/models/{cluster}"
+    with node.small_disk(folder, 4), node.filled(folder):
+        yield
+
+
+@contextmanager
+def engine_disk_full(node: LabNode, _cluster: str) -> Iterator[None]:
+    with node.small_disk("/var/lib/docker", 64), node.filled("/var/lib/docker"):
+        yield
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "engine stopped": done(lambda node: node.stop_engine()),
+    "engine killed": done(lambda node: node.stop_engine(crash=True)),
+    "engine restarted": done(lambda node: node.restart_engine()),
+    "power cut": done(lambda node: node.power_off()),
+    "power cut and back": done(lambda node: node.power_on()),
+    "sshd stopped": done(lambda node: node.stop_sshd()),
+    "ssh stalls": lambda node, _: node.stalled_sshd(),
+    "link between nodes cut": cut_from_peer,
+    "node cut off": lambda node, _: node.cut_off(),
+    "link slow": lambda node, _: node.slow_link(delay_s=0.05),
+    "link loses packets": lambda node, _: node.slow_link(loss=0.05),
+    "container removed": container_removed,
+    "disk of the model full": model_disk_full,
+    "disk of the engine full": engine_disk_full,
+}
+SHORT: Final = (
+    ("engine stopped", "spark-b", "> create the new"),
+    ("engine killed", "spark-a", "> stop the old"),
+    ("engine restarted", "spark-b", "> start the head"),
+    ("power cut", "spark-b", "> stop the old"),
+    ("power cut and back", "spark-a", "> accept"),
+    ("link between nodes cut", "spark-b", "> start the workers"),
+    ("node cut off", "spark-b", "> start the head"),
+    ("link loses packets", "spark-b", "> bring"),
+    ("container removed", "spark-a", "> start the workers"),
+    ("disk of the model full", "spark-b", "> bring"),
+)
+
+
+def inject(pair: Pair, fault: str, name: str, step: str) -> None:
+    case = Case(pair, f"{fault}, {name}")
+    run = case.deploy(step)
+    with FAULTS[fault](pair.cluster.node(name), pair.name):
+        run.release()
+        status = run.end()
+    case.settle(run, status)
+
+
+@pytest.mark.parametrize(("fault", "name", "begin"), SHORT)
+def test_a_fault_at_a_step(
+    pair: Pair, steps: tuple[str, ...], fault: str, name: str, begin: str
+) -> None:
+    inject(pair, fault, name, at(steps, begin))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_at_every_step(pair: Pair, steps: tuple[str, ...], fault: str, name: str) -> None:
+    for step in steps:
+        inject(pair, fault, name, step)
