@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -60,6 +61,23 @@ def engine_disk_full(node: LabNode, _cluster: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def clock_wrong(node: LabNode, _cluster: str) -> Iterator[None]:
+    """A stand-in: clocks are not the namespaces', so the node's `date` is a day ahead instead.
+
+    The engine's own times, such as a container's end, stay right.
+    """
+    shutil.copy("/usr/bin/date", node.root / "run/true-date")
+    shim = node.root / "run/date"
+    shim.write_text('#!/bin/sh\nexec /run/true-date --date="1 day" "$@"\n')
+    shim.chmod(0o755)
+    node.run(["mount", "--bind", "/run/date", "/usr/bin/date"])
+    try:
+        yield
+    finally:
+        node.run(["umount", "/usr/bin/date"])
+
+
 FAULTS: Final[Mapping[str, Fault]] = {
     "engine stopped": done(lambda node: node.stop_engine()),
     "engine killed": done(lambda node: node.stop_engine(crash=True)),
@@ -73,6 +91,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "link slow": lambda node, _: node.slow_link(delay_s=0.05),
     "link loses packets": lambda node, _: node.slow_link(loss=0.05),
     "container removed": container_removed,
+    "clock a day ahead": clock_wrong,
     "disk of the model full": model_disk_full,
     "disk of the engine full": engine_disk_full,
 }
@@ -85,6 +104,7 @@ SHORT: Final = (
     ("link between nodes cut", "spark-b", "> start the workers"),
     ("node cut off", "spark-b", "> start the head"),
     ("link loses packets", "spark-b", "> bring"),
+    ("clock a day ahead", "spark-b", "> look"),
     ("container removed", "spark-a", "> start the workers"),
     ("disk of the model full", "spark-b", "> bring"),
 )
