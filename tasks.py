@@ -308,6 +308,7 @@ def bench(
 ns = Collection(
     *(lock, pin, build, gc, schema),
     *(nodes.doctor, nodes.plan, nodes.weights, nodes.deploy, nodes.status, nodes.logs, nodes.stop),
+    nodes.boot,
     *(verify, demo, check, test, bench),
 )
 ns.add_collection(Collection("lab", lab_tasks.lab_up, lab_tasks.lab_down, lab_tasks.lab_status))

@@ -151,6 +151,11 @@ class ContainerSection(Section):
         description="devices of the node; /dev/infiniband stands for those of the node's own hcas, "
         "and for none on a single node",
     )
+    on_boot: Literal["never", "pair"] | None = Field(
+        default=None,
+        description="after a node or an engine has restarted: never (the default) starts nothing, "
+        "pair lets `inv boot --install` bring all ranks back together",
+    )
     shm_gib: Positive = Field(default=16, description="size of /dev/shm in GiB")
     privileged: bool | None = Field(
         default=None, description="weakens: root in the container is root on the node"

@@ -109,3 +109,31 @@ def stop(_ctx: Context, file: str = FILE, json: bool = False, break_guard: bool 
     from deploy import daily
 
     say_all(daily.stop(Path(file), break_guard=break_guard), as_json=json)
+
+
+@task(
+    help=help_for(
+        "file",
+        "json",
+        install="put the unit on every node, or bring it up to date there",
+        remove="take it from every node",
+    )
+)
+@reported
+def boot(
+    _ctx: Context,
+    file: str = FILE,
+    install: bool = False,
+    remove: bool = False,
+    json: bool = False,
+) -> None:
+    """Show what every node does after a restart; --install has the pair come back as one."""
+    from builder.options import only_one
+    from deploy import booting
+
+    only_one({"--install": install or None, "--remove": remove or None})
+    verb = booting.install if install else booting.remove if remove else booting.look
+    report = verb(Path(file))
+    say_all(report, as_json=json)
+    if not remove:
+        sys.exit(report.exit_code)

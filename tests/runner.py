@@ -25,6 +25,7 @@ PACKAGE_OF_TESTS: Mapping[str, str] = {
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "openssl": "openssl",
     "skopeo": "skopeo",
+    "systemd-analyze": "systemd",
     "umoci": "umoci",
 }
 """What tests call beyond a lab's needs: makers of the Debian 13 tree, registries, other readers."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from deploy.lab import kernel, node_root
+from deploy.lab import kernel, node_root, units
 from deploy.lab.node_root import NodeConfig
 from deploy.lab.processes import own_record, wait_for_end
 
@@ -101,7 +101,9 @@ class Node:
 
     def answer(self, request: dict[str, str]) -> dict[str, object]:
         """The state after the request was done; `do` is status, start, stop or crash."""
-        verb, name = request["do"], request.get("service", "")
+        verb, name = request["do"], request.get("service") or ""
+        if name.endswith(units.SUFFIX):
+            self._read_unit(name)
         if verb == "start":
             self.services[name].start()
         elif verb in {"stop", "crash"}:
@@ -118,6 +120,21 @@ class Node:
                 if service.exit_code is not None
             },
         }
+
+    def start_units(self) -> None:
+        """Nothing; every unit that is enabled has been started, as systemd does at boot."""
+        for name in units.enabled():
+            try:
+                self.answer({"do": "start", "service": name})
+            except (OSError, ValueError, KeyError) as error:
+                print(f"{name} does not start: {error!r}", file=sys.stderr, flush=True)  # noqa: T201 - its log
+
+    def _read_unit(self, name: str) -> None:
+        """Nothing; a unit that does not run is the service that its file says now."""
+        known = self.services.get(name)
+        if known is None or known.pid is None:
+            log = Path(node_root.FOLDER, "log", name)
+            self.services[name] = Service(units.command_of(name), log)
 
     def reap(self) -> None:
         """Nothing; no ended process of the node is left as a zombie."""
@@ -180,12 +197,16 @@ def main(folder: Path) -> None:
     own_record().write(folder / RECORD_FILE)
     config = NodeConfig.read(folder)
     socket.sethostname(config.name)
+    systemctl = Path(__file__).with_name("systemctl.py").read_text()
     driver = node_root.enter(folder, config)
     inside = Path(node_root.FOLDER)
     Path("/run/sshd").mkdir()
+    units.provide_systemctl(systemctl)
     sshd_config = Path(SSHD_FILE)
     sshd_config.parent.mkdir(exist_ok=True)
-    sshd_config.write_text(SSHD_CONFIG.format(address=config.address, folder=inside, path=PATH))
+    sshd_config.write_text(
+        SSHD_CONFIG.format(address=config.address, folder=inside, path=f"{units.FOLDER}:{PATH}")
+    )
     services = {
         "engine": Service(("dockerd",), inside / "log" / "engine", f"{inside / 'bin'}:{PATH}"),
         # sshd wants its own absolute path, to start itself again for each session
@@ -196,7 +217,9 @@ def main(folder: Path) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(CONTROL_SOCKET)
     listener.listen()
-    serve(Node(driver, services), listener)
+    node = Node(driver, services)
+    node.start_units()
+    serve(node, listener)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,13 @@ FOLDER: Final = "/run/sparklock"
 """Inside a node: its folder on the machine's disk."""
 PRIVATE: Final = "/run/private"
 """Inside a node: what must not outlast it."""
-DISKS: Final = {"root": "/root", "srv": "/srv", "docker": "/var/lib/docker"}
+DISKS: Final = {
+    "root": "/root",
+    "srv": "/srv",
+    "docker": "/var/lib/docker",
+    "sparklock": "/var/lib/sparklock",
+    "units": "/etc/systemd/system",
+}
 """Folders of the node's own, by name below its folder, and where it sees them."""
 CONFIG_FILE: Final = "node.json"
 
