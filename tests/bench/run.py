@@ -21,6 +21,7 @@ from tests.bench import (
     reading,
     rebuilding,
     redeploy,
+    weights,
 )
 from tests.bench.errors import UnknownBenchmarkError
 from tests.bench.machine import load_average, this_machine
@@ -48,6 +49,8 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "redeploy": redeploy.measure,
     "delivery": delivery.measure,
     "first": first_delivery.measure,
+    "weights": weights.measure,
+    "hashing": weights.measure_hashing,
 }
 
 
