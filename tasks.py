@@ -309,6 +309,7 @@ ns = Collection(
     *(lock, pin, build, gc, schema),
     *(nodes.doctor, nodes.plan, nodes.weights, nodes.deploy, nodes.status, nodes.logs, nodes.stop),
     nodes.boot,
+    *(nodes.generations, nodes.rollback),
     *(verify, demo, check, test, bench),
 )
 ns.add_collection(Collection("lab", lab_tasks.lab_up, lab_tasks.lab_down, lab_tasks.lab_status))

@@ -18,6 +18,9 @@ LOCK_DIGEST: Final = "io.sparklock.lock"
 SPEC_DIGEST: Final = "io.sparklock.spec"
 """Digest of the canonical container spec, labels excepted: what decides how it runs."""
 
+MODEL_DIGEST: Final = "io.sparklock.model"
+"""Digest of the model's list of files, paths and digests: which weights it was made for."""
+
 GENERATION: Final = "io.sparklock.generation"
 """Decimal number; all ranks of one deployment have the same."""
 

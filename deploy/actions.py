@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from builder.digest import JsonValue
     from builder.lock import ModelFile
     from deploy.launch import ContainerSpec
+    from deploy.serving import ServingAddress
     from deploy.wanted import WantedImage
 
 
@@ -32,6 +33,7 @@ class Phase(Enum):
     START_HEAD = "start the head"
     CONFIRM = "wait for a completion"
     ACCEPT = "accept the new pair"
+    RETIRE = "keep the old pair, stopped"
     REMOVE = "tidy up"
 
 
@@ -250,6 +252,19 @@ class AcceptContainer(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class RetireContainer(Action):
+    """Give a superseded container the name that says so; it stays, stopped, for rollback."""
+
+    name: str
+    final_name: str
+
+    @property
+    def what(self) -> str:
+        """The name it keeps."""
+        return f"keep {self.final_name}"
+
+
+@dataclass(frozen=True, slots=True)
 class SettleModel(Action):
     """Drop the files that the model's new files replaced, and what else a transfer left."""
 
@@ -287,6 +302,7 @@ AnyAction: TypeAlias = (
     | StartContainer
     | Confirm
     | AcceptContainer
+    | RetireContainer
     | SettleModel
     | RemoveContainer
 )
@@ -301,20 +317,35 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Restore:
+    """The generation that has to serve when a plan fails; 0 if there was none.
+
+    `ranks` are its containers as (node, container name), head first; none if it cannot be restored,
+    and then `why_not` says why. `restarts` says that some of them do not run now, so that they are
+    started even when the plan stopped nothing.
+    """
+
+    generation: int = 0
+    ranks: tuple[tuple[str, str], ...] = ()
+    restarts: bool = False
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What has to be done, in order; nothing when the nodes are as wanted.
 
-    `generation` is the one that serves afterwards. If the plan fails before it is confirmed, the
-    containers of `discard` are removed and those of `restore` have to run, as (node, container
-    name), head first; what the plan itself created is removed anyway. `restarts` says that some of
-    `restore` do not run now, so that they are started even when the plan stopped nothing.
+    `generation` is the one that serves afterwards, and `at` says where its head answers; None for
+    where the manifest says. If the plan fails before it is confirmed, the containers of `discard`
+    are removed and those of `restore.ranks` have to run; what the plan itself created is removed
+    anyway, and what it started and did not create is stopped.
     """
 
     generation: int
     steps: tuple[Step, ...]
-    restore: tuple[tuple[str, str], ...]
+    restore: Restore
     discard: tuple[tuple[str, str], ...] = ()
-    restarts: bool = False
+    at: ServingAddress | None = None
 
     @property
     def actions(self) -> tuple[AnyAction, ...]:

@@ -13,25 +13,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from builder.errors import SparklockError
-from deploy.actions import Confirm, CreateContainer, PlaceModel, StopContainer
+from deploy.actions import Confirm, CreateContainer
 from deploy.confirm import Watched, confirm
 from deploy.errors import (
     CleanupFailedError,
     DeployFailedError,
     DeployInterruptedError,
-    OldPairDownError,
-    Rollback,
 )
 from deploy.node_errors import EngineConflictError
 from deploy.together import together
+from deploy.undo import undone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from builder.progress import Progress
-    from deploy.actions import AnyAction, Plan, Step
-    from deploy.confirm import Limits
-    from deploy.interrupts import Interrupts
+    from deploy.actions import AnyAction, PlaceModel, Plan, Step
+    from deploy.errors import Rollback
+    from deploy.undo import Means
 
 
 class Hands(Watched, Protocol):
@@ -46,8 +45,14 @@ class Hands(Watched, Protocol):
     def start(self, name: str) -> None:
         """Start a container; nothing if it runs."""
 
+    def stop(self, name: str) -> None:
+        """Stop a container; nothing if it does not run, or is gone."""
+
     def remove(self, name: str) -> None:
         """Remove a container; nothing if it is gone."""
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a container another name; nothing if it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +63,25 @@ class Applied:
     sent_bytes: Mapping[str, int]
 
 
-def apply(
-    plan: Plan,
-    nodes: Mapping[str, Hands],
-    limits: Limits,
-    progress: Progress,
-    interrupts: Interrupts,
-) -> Applied:
+def apply(plan: Plan, means: Means, *, leave_failed: bool = False) -> Applied:
     """Run a plan; DeployFailedError tells the cause and what was restored.
 
-    CleanupFailedError when the new pair serves and only the tidying failed.
+    With `leave_failed` ranks that were started and failed stay as they are, under a name that says
+    so, and nothing is restored. CleanupFailedError when the new pair serves and only the tidying
+    failed.
     """
-    interrupts.defer()
-    run = _Run(plan, nodes, limits, progress, interrupts.stopped)
+    means.interrupts.defer()
+    run = _Run(plan, means)
     try:
         for step in plan.steps:
             run.step(step)
     except SparklockError as error:
         if run.confirmed:
             raise CleanupFailedError(error) from error
-        raise DeployFailedError(error, run.roll_back()) from error
+        raise DeployFailedError(error, run.undo(leave_failed=leave_failed)) from error
     except BaseException:
         if not run.confirmed:
-            run.roll_back()
+            run.undo(leave_failed=False)
         raise
     return Applied(run.answer, run.sent_bytes)
 
@@ -88,22 +89,15 @@ def apply(
 class _Run:
     """One run of a plan, with what it began."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        nodes: Mapping[str, Hands],
-        limits: Limits,
-        progress: Progress,
-        stopped: threading.Event,
-    ) -> None:
+    def __init__(self, plan: Plan, means: Means) -> None:
         self.answer = ""
         self.confirmed = False
-        self.sent_bytes = dict.fromkeys(nodes, 0)
+        self.sent_bytes = dict.fromkeys(means.nodes, 0)
         self._plan = plan
-        self._nodes = nodes
-        self._limits = limits
-        self._progress = progress
-        self._stopped = stopped
+        self._means = means
+        self._nodes = means.nodes
+        self._progress = means.progress
+        self._stopped = means.interrupts.stopped
         self._begun: list[AnyAction] = []
         self._lock = threading.Lock()
 
@@ -123,7 +117,7 @@ class _Run:
         answer = confirm(
             action.ranks,
             self._nodes,
-            self._limits,
+            self._means.limits,
             self._stopped,
             told=self._progress.note,
             created=self._created(),
@@ -152,64 +146,6 @@ class _Run:
                     self._begun.remove(action)
                 raise
 
-    def roll_back(self) -> Rollback:
-        """Undo what was begun, and have the old pair run; what could not be done is told."""
-        self._progress.stage("roll back")
-        undo = _Undo()
-        created = [(a.node, a.name) for a in self._begun if isinstance(a, CreateContainer)]
-        for node, name in (*created, *self._plan.discard):
-            undo.task(node, f"removed {name}", partial(self._nodes[node].remove, name))
-        undo.run()
-        for action in self._begun:
-            if isinstance(action, PlaceModel):
-                restore = partial(self._nodes[action.node].restore_model, action)
-                undo.task(action.node, f"put the model files back in {action.folder}", restore)
-        undo.run()
-        stopped = any(isinstance(action, StopContainer) for action in self._begun)
-        again = stopped or self._plan.restarts
-        serving = self._restore_pair(undo, again=again)
-        return Rollback(tuple(undo.done), serving, tuple(undo.failures), started_again=again)
-
-    def _restore_pair(self, undo: _Undo, *, again: bool) -> tuple[str, ...]:
-        """Have the old pair run, all of it or, when a node cannot be used, nothing of it."""
-        head, workers = self._plan.restore[:1], self._plan.restore[1:]
-        if undo.failures and head:
-            if again:
-                undo.failures.append(OldPairDownError(sorted(undo.failed_nodes)))
-            return ()
-        words = "started {} again" if again else "left {} running"
-        for part in (workers, head):
-            for node, name in part:
-                undo.task(node, words.format(name), partial(self._nodes[node].start, name))
-            undo.run()
-        return tuple(f"{node}: {name}" for node, name in self._plan.restore)
-
-
-class _Undo:
-    """Things to undo, node by node, each tried whatever became of the others."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-        self.failures: list[SparklockError] = []
-        self.failed_nodes: set[str] = set()
-        self._tasks: dict[str, list[tuple[str, Callable[[], None]]]] = defaultdict(list)
-
-    def task(self, node: str, what: str, undo: Callable[[], None]) -> None:
-        """Add a thing to undo, with the words for it when it is done."""
-        self._tasks[node].append((what, undo))
-
-    def run(self) -> None:
-        """Undo what was added, all nodes at once."""
-        tasks = {node: partial(self._on_node, node, todo) for node, todo in self._tasks.items()}
-        self._tasks = defaultdict(list)
-        together(tasks)
-
-    def _on_node(self, node: str, todo: Iterable[tuple[str, Callable[[], None]]]) -> None:
-        for what, undo in todo:
-            try:
-                undo()
-            except SparklockError as error:
-                self.failures.append(error)
-                self.failed_nodes.add(node)
-            else:
-                self.done.append(f"{node}: {what}")
+    def undo(self, *, leave_failed: bool) -> Rollback:
+        """Undo what was begun, and have the old pair serve; what could not be done is told."""
+        return undone(self._plan, tuple(self._begun), self._means, leave_failed=leave_failed)

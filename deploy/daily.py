@@ -6,15 +6,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from builder.edges.files import read_manifest
+from deploy.generations import history_of
 from deploy.plan import make_plan
 from deploy.reaching import connected, guarded, reached, wanted_by
 from deploy.reports import LogsReport, NodeStatus, RankLog, StatusReport, StopReport
 from deploy.together import each, failure_of, together
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from deploy.edges.node import RemoteNode
+    from deploy.generations import History
+    from deploy.state import ContainerFacts
 
 
 def status(file: Path) -> StatusReport:
@@ -35,31 +39,49 @@ def status(file: Path) -> StatusReport:
     )
 
 
-def stop(file: Path, *, break_guard: bool = False) -> StopReport:
-    """Stop and remove every container of this cluster; images and model stay.
+def stop(file: Path, *, remove: bool = False, break_guard: bool = False) -> StopReport:
+    """Stop every container of this cluster, and keep it; images and model stay.
 
-    A node that cannot be reached keeps its own, and is told in the report.
+    What was stopped is started again by a deploy of its lock or by a rollback. With `remove` every
+    container goes, those that are kept for rollback as well. A node that cannot be reached keeps
+    its own, and is told in the report.
     """
     loaded = read_manifest(file)
+    end = _remove_all if remove else _stop_all
     with (
         reached(loaded) as (nodes, unreached),
         guarded(nodes, "stop", by_force=break_guard),
     ):
-        tasks = {name: partial(_remove_all, node) for name, node in nodes.items()}
-        removed, unstopped = each(tasks)
-    pairs = ((node, container) for node, names in removed.items() for container in names)
+        ended, unstopped = each({name: partial(end, node) for name, node in nodes.items()})
+    pairs = ((node, container) for node, names in ended.items() for container in names)
     failure = failure_of((*unreached, *unstopped))
-    return StopReport(loaded.manifest.name, tuple(pairs), failure)
+    return StopReport(loaded.manifest.name, tuple(pairs), remove, failure)
 
 
-def logs(file: Path, *, tail: int) -> LogsReport:
-    """The last `tail` lines of every rank's log."""
+def logs(file: Path, *, tail: int, generation: int | None = None) -> LogsReport:
+    """The last `tail` lines of every rank's log.
+
+    Of a generation if one is given, else of the current one and of what was never confirmed.
+    """
     loaded = read_manifest(file)
     with connected(loaded) as nodes:
-        found = together({name: partial(_logs, node, name, tail) for name, node in nodes.items()})
+        containers = together({name: node.containers for name, node in nodes.items()})
+        shown = _shown(history_of(containers), generation)
+        tasks = {
+            name: partial(_logs, node, name, tail, [c for n, c in shown if n == name])
+            for name, node in nodes.items()
+        }
+        found = together(tasks)
     every = [log for of_node in found.values() for log in of_node]
     every.sort(key=lambda log: log[0])
     return LogsReport(loaded.manifest.name, tuple(log for _, log in every))
+
+
+def _stop_all(node: RemoteNode) -> list[str]:
+    names = [container.name for container in node.containers() if container.running]
+    for name in names:
+        node.stop(name)
+    return names
 
 
 def _remove_all(node: RemoteNode) -> list[str]:
@@ -70,12 +92,24 @@ def _remove_all(node: RemoteNode) -> list[str]:
     return names
 
 
-def _logs(node: RemoteNode, name: str, tail: int) -> list[tuple[tuple[int, int], RankLog]]:
+def _shown(history: History, number: int | None) -> list[tuple[str, ContainerFacts]]:
+    """The containers, with their nodes, whose logs are asked for."""
+    kept = [item.number for item in history.superseded] if number is None else []
+    return [
+        (item.node, item.facts)
+        for item in history.containers
+        if item.facts.generation not in kept and number in {None, item.facts.generation}
+    ]
+
+
+def _logs(
+    node: RemoteNode, name: str, tail: int, containers: Sequence[ContainerFacts]
+) -> list[tuple[tuple[int, int], RankLog]]:
     """The logs of one node, each with what it is sorted by: generation and rank."""
     return [
         (
             (item.generation, item.rank),
             RankLog(name, item.name, item.rank, node.log(item.name, tail)),
         )
-        for item in node.containers()
+        for item in containers
     ]

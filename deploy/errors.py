@@ -6,6 +6,7 @@ What can go wrong with one node stands in deploy/node_errors.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from builder.errors import Message, NodeError, SparklockError
@@ -14,9 +15,10 @@ from deploy.showing import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deploy.actions import Restore
     from deploy.diagnosis import Verdict
     from deploy.scene import RankScene, Scene
-    from deploy.state import Outcome
+    from deploy.state import Outcome as Answered
 
 SHOWN_LINES: Final = 20
 """How much of a rank's log a failure shows."""
@@ -231,7 +233,7 @@ def _ends(scene: Scene, verdict: Verdict) -> tuple[RankEnd, ...]:
 class SilentPairError(NodeError):
     """Everything runs as locked, and a request for a completion is not answered."""
 
-    def __init__(self, node: str, timeout_s: float, outcome: Outcome, said: str) -> None:
+    def __init__(self, node: str, timeout_s: float, outcome: Answered, said: str) -> None:
         super().__init__(node)
         self.node = node
         self.timeout_s = timeout_s
@@ -268,22 +270,37 @@ class OldPairDownError(NodeError):
         return (Message(place="deploy", what=what, remedy=f"repair {names}, then inv deploy"),)
 
 
+class Outcome(Enum):
+    """What rolling back came to; the old pair is the generation that was to serve before."""
+
+    NOTHING_BEFORE = "nothing of this deploy runs, and nothing ran before it"
+    ANSWERS = "the old pair serves, and has answered a completion"
+    SILENT = "the old pair was started and does not answer"
+    UNASKED = "the old pair was started; that it answers was not waited for"
+    UNTOUCHED = "the old pair was never stopped; whether it answers could not be asked"
+    DOWN = "the old pair is stopped, since not all of it could be started"
+    IMPOSSIBLE = "there is no pair to bring back"
+    LEFT = "nothing was rolled back: the failed ranks are left for inspection"
+
+
 @dataclass(frozen=True, slots=True)
 class Rollback:
     """What was undone after a failure, in words, and what could not be.
 
-    `serving` names the containers of the old pair that run, as `node: container`;
-    `started_again` says that they had been stopped, and are loading their model.
+    `old` is what had to serve again, `started_again` says that it had been stopped, and `silent`
+    why it does not answer.
     """
 
+    outcome: Outcome
+    old: Restore
     done: tuple[str, ...]
-    serving: tuple[str, ...]
     failures: tuple[SparklockError, ...]
     started_again: bool
+    silent: SparklockError | None = None
 
 
 class DeployFailedError(NodeError):
-    """A deploy failed and was rolled back; `cause` is why, `rollback` what became of the nodes."""
+    """A deploy or rollback failed and was undone; `cause` is why, `rollback` what became of it."""
 
     def __init__(self, cause: SparklockError, rollback: Rollback) -> None:
         super().__init__(str(cause))
@@ -293,22 +310,46 @@ class DeployFailedError(NodeError):
     @property
     def messages(self) -> tuple[Message, ...]:
         """The cause, then what was restored, then what could not be."""
-        failed = tuple(part for error in self.rollback.failures for part in error.messages)
-        return (*self.cause.messages, self._restored(), *failed)
+        rollback = self.rollback
+        silent = () if rollback.silent is None else rollback.silent.messages
+        failed = tuple(part for error in rollback.failures for part in error.messages)
+        return (*self.cause.messages, self._restored(), *silent, *failed)
 
     def _restored(self) -> Message:
         rollback = self.rollback
-        remedy = "repair the cause above, then: inv deploy"
+        what = f"rolled back: {rollback.outcome.value}"
+        if rollback.outcome is Outcome.LEFT:
+            what = rollback.outcome.value
+        elif rollback.outcome is Outcome.ANSWERS and not rollback.started_again:
+            what = "rolled back: the old pair was never stopped, and has answered a completion"
+        elif rollback.failures:
+            what = f"rolling back did not succeed everywhere, see below: {rollback.outcome.value}"
+        return Message(
+            place="deploy",
+            what=what,
+            found=self._generation(),
+            detail="\n".join(rollback.done),
+            remedy=self._remedy(),
+        )
+
+    def _generation(self) -> str:
+        old = self.rollback.old
+        return old.why_not or (f"generation {old.generation}" if old.generation else "")
+
+    def _remedy(self) -> str:
+        rollback, number = self.rollback, self.rollback.old.generation
+        if rollback.outcome is Outcome.LEFT:
+            back = f"; inv rollback {number} has the old pair serve again" if number else ""
+            return f"inv logs shows why; the next inv deploy clears the failed ranks{back}"
         if rollback.failures:
-            what = "rolling back did not succeed everywhere; see below"
-            remedy = "bring the node back, then inv deploy: it removes what is left"
-        elif not rollback.serving:
-            what = "rolled back: nothing of this deploy runs, and nothing ran before it"
-        elif rollback.started_again:
-            what = "rolled back: the old pair was started again and answers once it has loaded"
-        else:
-            what = "rolled back: the old pair was never stopped"
-        return Message(place="deploy", what=what, detail="\n".join(rollback.done), remedy=remedy)
+            return "bring the node back, then inv deploy: it removes what is left"
+        if rollback.outcome is Outcome.SILENT:
+            return f"repair what is told below, then: inv rollback {number}"
+        if rollback.outcome is Outcome.IMPOSSIBLE:
+            return (
+                "repair the cause above, then: inv deploy, or inv rollback to an older generation"
+            )
+        return "repair the cause above, then: inv deploy"
 
 
 class CleanupFailedError(NodeError):

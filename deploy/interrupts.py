@@ -27,10 +27,15 @@ class Interrupts:
     `stopped` and no more, and the work looks at that where it can end in order: an exception that
     arrives anywhere could leave a thread at work on a node that is being rolled back. Every
     signal after the first one only says so. One that is ignored, as by nohup, stays ignored.
+
+    A signal that comes when `stopped` is set sets `hurried`: what is being undone is undone, and
+    not waited for. `signalled` says that a signal came at all; `stopped` may have other causes.
     """
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
+        self.hurried = threading.Event()
+        self.signalled = False
         self._deferred = False
         self._before: dict[int, object] = {}
 
@@ -56,7 +61,10 @@ class Interrupts:
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         first = not self.stopped.is_set()
+        self.signalled = True
         self.stopped.set()
+        if not first:
+            self.hurried.set()
         if first and not self._deferred:
             raise DeployInterruptedError
         # Not by sys.stderr: the frame that this interrupts may be within it.

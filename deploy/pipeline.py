@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from builder.edges.layout import LayoutSource
 from builder.privileges import weakenings
-from deploy.actions import LoadImage, PullImage
+from deploy.actions import CreateContainer, LoadImage, PullImage
 from deploy.apply import apply
 from deploy.confirm import limits_of
 from deploy.doctor import checked_links
@@ -16,17 +17,19 @@ from deploy.edges.blobserver import Offer, Stream
 from deploy.edges.delivery import ImageSupply
 from deploy.edges.node import Supplies
 from deploy.edges.reach import engine_of_node
-from deploy.errors import PreflightError, SilentPairError
+from deploy.errors import PreflightError
+from deploy.generations import history_of, replaced_lock
+from deploy.generations_errors import OlderLockError
 from deploy.interrupts import Interrupts
 from deploy.plan import make_plan
 from deploy.preflight import errors_of, preflight, warnings_of
-from deploy.reaching import connected, guarded, observed, wanted_by
+from deploy.reaching import connected, guarded, observed, require_answer, wanted_by
 from deploy.reports import DeployReport, PlanReport, warned
-from deploy.state import Outcome
 from deploy.together import together
+from deploy.undo import Means
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from builder.progress import Progress
@@ -35,25 +38,45 @@ if TYPE_CHECKING:
     from deploy.actions import AnyAction, Plan
     from deploy.preflight import Finding
     from deploy.reaching import Nodes
+    from deploy.state import NodeState
+    from deploy.wanted import Wanted
 
 
-def plan(file: Path) -> PlanReport:
-    """What deploy would do on each node, changing nothing; PreflightError if a node is unfit."""
+def plan(file: Path, *, older: bool = False) -> PlanReport:
+    """What deploy would do on each node, changing nothing; PreflightError if a node is unfit.
+
+    OlderLockError as for deploy, unless `older`.
+    """
     loaded, wanted = wanted_by(file)
     with connected(loaded) as nodes:
         states = observed(wanted, nodes)
         warnings = _fit(preflight(wanted, states))
-    todo = make_plan(wanted, states)
+    todo = _planned(wanted, states, older=older)
     return PlanReport(wanted.manifest.name, todo, weakenings(wanted.manifest), warnings)
 
 
-def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> DeployReport:
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How to deploy, where that is a choice.
+
+    `older` deploys a lock that a newer generation has replaced; `leave_failed` leaves ranks that
+    were started and failed as they are, and brings nothing back.
+    """
+
+    older: bool = False
+    leave_failed: bool = False
+
+
+def deploy(
+    file: Path, progress: Progress, wishes: Wishes = Wishes(), *, break_guard: bool = False
+) -> DeployReport:
     """Bring the locked image and model to every node, switch to it, and see it answer.
 
     `file` is the manifest; lockfile.json and .sparklock/ lie beside it. On any failure, and when
     interrupted, everything this call made is removed and the old pair runs; DeployFailedError says
-    what was restored. A second deploy of the same lock changes nothing; SilentPairError if the
-    pair runs as locked and does not answer.
+    what was restored, and whether it answers. A second deploy of the same lock changes nothing;
+    SilentPairError if the pair runs as locked and does not answer. OlderLockError if the lock is
+    that of a generation that a newer one has superseded.
     """
     loaded, wanted = wanted_by(file)
     require_api_key(loaded.manifest)
@@ -65,7 +88,7 @@ def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> Depl
         progress.stage("look at the nodes")
         states = observed(wanted, nodes)
         warnings = _fit(preflight(wanted, states))
-        todo = make_plan(wanted, states)
+        todo = _planned(wanted, states, older=wishes.older)
         if not todo.up_to_date:
             warnings += _fit(checked_links(wanted.manifest, nodes))
         if warnings:
@@ -73,9 +96,10 @@ def deploy(file: Path, progress: Progress, *, break_guard: bool = False) -> Depl
         together({name: partial(node.remember_model, progress) for name, node in nodes.items()})
         serve = wanted.manifest.serve
         if todo.up_to_date:
-            _require_answer(todo, nodes, serve.completion_timeout_s)
+            require_answer(todo, nodes, serve.completion_timeout_s)
         supply_nodes(file, loaded, todo.actions, nodes, progress)
-        applied = apply(todo, nodes, limits_of(serve), progress, interrupts)
+        means = Means(nodes, limits_of(serve), progress, interrupts)
+        applied = apply(todo, means, leave_failed=wishes.leave_failed)
     return DeployReport(
         cluster=wanted.manifest.name,
         generation=todo.generation,
@@ -125,15 +149,15 @@ def _fit(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return warnings_of(findings)
 
 
-def _require_answer(todo: Plan, nodes: Nodes, timeout_s: float) -> None:
-    """Nothing if the pair that runs as locked also answers; SilentPairError if it does not.
-
-    A rank that hangs looks like one that works to everything but a request.
-    """
-    head, _ = todo.restore[0]
-    answer = nodes[head].complete(timeout_s)
-    if answer.outcome is not Outcome.ANSWERED:
-        raise SilentPairError(head, timeout_s, answer.outcome, answer.text)
+def _planned(wanted: Wanted, states: Mapping[str, NodeState], *, older: bool) -> Plan:
+    """The plan; OlderLockError if it makes anew what a newer generation has replaced."""
+    todo = make_plan(wanted, states)
+    history = history_of({name: state.containers for name, state in states.items()})
+    replaced = replaced_lock(history, wanted.lock_digest)
+    makes_new = any(isinstance(action, CreateContainer) for action in todo.actions)
+    if replaced and makes_new and not older:
+        raise OlderLockError(*replaced)
+    return todo
 
 
 def supply_nodes(

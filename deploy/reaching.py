@@ -16,6 +16,8 @@ from deploy.edges.node import RemoteNode
 from deploy.edges.places import sweep
 from deploy.edges.ssh import Opening
 from deploy.edges.supply import known_blobs
+from deploy.errors import SilentPairError
+from deploy.state import Outcome
 from deploy.together import each, failure_of, together
 from deploy.wanted import wanted
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from builder.errors import SparklockError
     from builder.manifest import Node
     from builder.read.loaded import LoadedManifest
+    from deploy.actions import Plan
     from deploy.guard import Verb
     from deploy.state import NodeState
     from deploy.wanted import Wanted
@@ -99,6 +102,17 @@ def guarded(nodes: Nodes, verb: Verb, *, by_force: bool = False) -> Iterator[Non
 def observed(wanted: Wanted, nodes: Nodes) -> dict[str, NodeState]:
     """Every node as it is now, all asked at once."""
     return together({name: partial(node.observe, wanted) for name, node in nodes.items()})
+
+
+def require_answer(todo: Plan, nodes: Nodes, timeout_s: float) -> None:
+    """Nothing if the pair that runs as planned also answers; SilentPairError if it does not.
+
+    A rank that hangs looks like one that works to everything but a request.
+    """
+    head, _ = todo.restore.ranks[0]
+    answer = nodes[head].complete(timeout_s, todo.at)
+    if answer.outcome is not Outcome.ANSWERED:
+        raise SilentPairError(head, timeout_s, answer.outcome, answer.text)
 
 
 def _blobs_built(loaded: LoadedManifest, engine_id: str) -> frozenset[Digest]:

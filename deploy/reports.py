@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from deploy.actions import size_text
-from deploy.state import TRIAL
+from deploy.state import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from deploy.delivery import Delivered
     from deploy.preflight.finding import Finding
     from deploy.state import ContainerFacts, EngineFacts
+
+
+STANDING: Final = {
+    Standing.CURRENT: "",
+    Standing.TRIAL: ", not confirmed",
+    Standing.FAILED: ", failed and left for inspection",
+    Standing.OLD: ", kept for rollback",
+}
 
 
 def warned(warnings: Sequence[Finding]) -> str:
@@ -126,8 +134,7 @@ class NodeStatus:
         yield f"{self.node}  Docker {engine.version}, {engine.store.value}, {engine.platform}"
         for item in self.containers:
             state = _state(item)
-            trial = ", not confirmed" if item.name.endswith(TRIAL) else ""
-            yield f"  rank {item.rank}  {item.name}  {state}{trial}"
+            yield f"  rank {item.rank}  {item.name}  {state}{STANDING[item.standing]}"
         if not self.containers:
             yield "  no container of this cluster"
 
@@ -151,7 +158,8 @@ def _container(item: ContainerFacts) -> dict[str, JsonValue]:
         "generation": item.generation,
         "running": item.running,
         "paused": item.paused,
-        "confirmed": not item.name.endswith(TRIAL),
+        "confirmed": item.standing.confirmed,
+        "standing": item.standing.name.lower(),
         "exit_code": None if item.running else item.exit_code,
         "image": item.image_id,
         "lock_digest": item.lock_digest,
@@ -198,29 +206,35 @@ class StatusReport:
 
 @dataclass(frozen=True, slots=True)
 class StopReport:
-    """The containers that were removed, as (node, container name); images stay.
+    """The containers that were stopped or removed, as (node, container name); images stay.
 
     `failure` is why those of some nodes were not.
     """
 
     cluster: str
-    removed: tuple[tuple[str, str], ...]
+    containers: tuple[tuple[str, str], ...]
+    removed: bool
     failure: SparklockError | None = None
 
     def text(self) -> str:
-        """What was removed as lines of plain text."""
-        if not self.removed:
+        """What was stopped or removed as lines of plain text."""
+        if not self.containers:
             where = "" if self.failure is None else " on the nodes in reach"
-            return f"{self.cluster}: nothing was deployed{where}"
-        lines = [f"  {node}  {name}" for node, name in self.removed]
-        return "\n".join([f"{self.cluster}: removed, images and model files stay", *lines])
+            nothing = "nothing was deployed" if self.removed else "nothing ran"
+            return f"{self.cluster}: {nothing}{where}"
+        done = "stopped; inv deploy or inv rollback starts them again"
+        if self.removed:
+            done = "removed, images and model files stay"
+        lines = [f"  {node}  {name}" for node, name in self.containers]
+        return "\n".join([f"{self.cluster}: {done}", *lines])
 
     def as_json(self) -> dict[str, JsonValue]:
-        """What was removed as a JSON object."""
-        removed = [{"node": node, "container": name} for node, name in self.removed]
+        """What was stopped or removed as a JSON object."""
+        named: list[JsonValue] = [{"node": node, "container": n} for node, n in self.containers]
         return {
             "cluster": self.cluster,
-            "removed": removed,
+            "stopped": [] if self.removed else named,
+            "removed": named if self.removed else [],
             "failures": _failures(self.failure),
         }
 

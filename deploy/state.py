@@ -20,6 +20,30 @@ TRIAL: Final = ".trial"
 """End of the name of a container that is not confirmed yet, or of an image that is not proven."""
 
 
+class Standing(Enum):
+    """Where a container stands, by the end of its name: the one part of it that can change."""
+
+    TRIAL = TRIAL
+    """Created, perhaps started, never confirmed."""
+    FAILED = ".failed"
+    """Never confirmed, and left for inspection by `inv deploy --no-rollback`."""
+    CURRENT = ""
+    """Confirmed, and of the generation that is to serve."""
+    OLD = ".old"
+    """Confirmed once, then superseded; kept stopped for rollback."""
+
+    @classmethod
+    def of(cls, name: str) -> Standing:
+        """The standing that a container's name tells."""
+        ends = (item for item in cls if item.value and name.endswith(item.value))
+        return next(ends, cls.CURRENT)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether such a container was ever part of a generation that answered."""
+        return self in {Standing.CURRENT, Standing.OLD}
+
+
 class ImageStore(Enum):
     """How an engine keeps images, which decides what its image ids are digests of."""
 
@@ -103,7 +127,8 @@ class ContainerFacts:
     A label that is missing or unreadable is the empty text, or -1 for a number. `image_id` is the
     engine id of the image it was made from; `exit_code` counts only when it is not running. The
     engine calls a paused container running, though it never answers. `api_key` is what its server
-    wants from requests.
+    wants from requests. `created_at` and `started_at` are the node's own clock, as RFC 3339 text in
+    UTC that sorts; empty if it never started. `image` is the name it was made from.
     """
 
     id: str
@@ -118,6 +143,24 @@ class ContainerFacts:
     exit_code: int
     paused: bool = False
     api_key: Secret | None = None
+    image: str = ""
+    model_digest: str = ""
+    created_at: str = ""
+    started_at: str = ""
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it is on trial, current or kept, as its name tells."""
+        return Standing.of(self.name)
+
+    @property
+    def awake(self) -> bool:
+        """Whether it runs and is not paused."""
+        return self.running and not self.paused
+
+    def name_as(self, standing: Standing) -> str:
+        """Its name with another standing."""
+        return self.name.removesuffix(self.standing.value) + standing.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from invoke import Context, task
 
+from builder.edges.left_out import TaskWithOptional
 from builder.edges.tasking import FILE, help_for, progress_of, reported, say, say_all
+
+OLDER = "also a lock that a newer generation on the nodes has replaced"
 
 
 @task(
@@ -46,16 +49,22 @@ def doctor(_ctx: Context, file: str = FILE, json: bool = False) -> None:
     sys.exit(report.exit_code)
 
 
-@task(help=help_for("file", "json"))
+@task(help=help_for("file", "json", older=OLDER))
 @reported
-def plan(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+def plan(_ctx: Context, file: str = FILE, json: bool = False, older: bool = False) -> None:
     """Show what deploy would do on each node, and why; change nothing."""
     from deploy import pipeline
 
-    say(pipeline.plan(Path(file)), as_json=json)
+    say(pipeline.plan(Path(file), older=older), as_json=json)
 
 
-@task(help=help_for("file", "json", "quiet", "break-guard"))
+@task(
+    help=help_for(
+        "file", "json", "quiet", "break-guard",
+        older=OLDER,
+        no_rollback="leave ranks that were started and failed for inspection; bring nothing back",
+    )
+)  # fmt: skip
 @reported
 def deploy(
     _ctx: Context,
@@ -63,12 +72,16 @@ def deploy(
     json: bool = False,
     quiet: bool = False,
     break_guard: bool = False,
+    older: bool = False,
+    no_rollback: bool = False,
 ) -> None:
     """Bring the locked image to every node and serve; or leave everything as it was."""
     from deploy import pipeline
 
     progress = progress_of(json=json, quiet=quiet)
-    say(pipeline.deploy(Path(file), progress, break_guard=break_guard), as_json=json)
+    wishes = pipeline.Wishes(older=older, leave_failed=no_rollback)
+    report = pipeline.deploy(Path(file), progress, wishes, break_guard=break_guard)
+    say(report, as_json=json)
 
 
 @task(
@@ -91,24 +104,51 @@ def status(_ctx: Context, file: str = FILE, drift: bool = False, json: bool = Fa
     sys.exit(report.exit_code)
 
 
-@task(help=help_for("file", "json", tail="how many lines of each rank (default: 100)"))
+@task(
+    help=help_for(
+        "file", "json",
+        tail="how many lines of each rank (default: 100)",
+        generation="of this generation, not of the current one and what failed after it",
+    )
+)  # fmt: skip
 @reported
-def logs(_ctx: Context, file: str = FILE, tail: str = "100", json: bool = False) -> None:
+def logs(
+    _ctx: Context,
+    file: str = FILE,
+    tail: str = "100",
+    generation: str | None = None,
+    json: bool = False,
+) -> None:
     """Show the end of every rank's log."""
     from builder.options import whole_number
     from deploy import daily
 
     lines = whole_number(tail, option="--tail", least=1)
-    say(daily.logs(Path(file), tail=lines), as_json=json)
+    number = None
+    if generation is not None:
+        number = whole_number(generation, option="--generation", least=1)
+    say(daily.logs(Path(file), tail=lines, generation=number), as_json=json)
 
 
-@task(help=help_for("file", "json", "break-guard"))
+@task(
+    help=help_for(
+        "file", "json", "break-guard",
+        remove="remove every container of the cluster, those kept for rollback as well",
+    )
+)  # fmt: skip
 @reported
-def stop(_ctx: Context, file: str = FILE, json: bool = False, break_guard: bool = False) -> None:
-    """Stop and remove the pair's containers; images and model files stay."""
+def stop(
+    _ctx: Context,
+    file: str = FILE,
+    json: bool = False,
+    remove: bool = False,
+    break_guard: bool = False,
+) -> None:
+    """Stop the pair and keep it for the next deploy or rollback; images and model files stay."""
     from deploy import daily
 
-    say_all(daily.stop(Path(file), break_guard=break_guard), as_json=json)
+    report = daily.stop(Path(file), remove=remove, break_guard=break_guard)
+    say_all(report, as_json=json)
 
 
 @task(
@@ -137,3 +177,38 @@ def boot(
     say_all(report, as_json=json)
     if not remove:
         sys.exit(report.exit_code)
+
+
+@task(help=help_for("file", "json"))
+@reported
+def generations(_ctx: Context, file: str = FILE, json: bool = False) -> None:
+    """Show every generation that the nodes have: the current one, and those kept for rollback."""
+    from deploy import keeping
+
+    say(keeping.generations(Path(file)), as_json=json)
+
+
+@task(
+    klass=TaskWithOptional,
+    positional=["number"],
+    help=help_for(
+        "file", "json", "quiet", "break-guard",
+        number="which generation (default: the one before the current; see inv generations)",
+    )
+)  # fmt: skip
+@reported
+def rollback(
+    _ctx: Context,
+    number: str | None = None,
+    file: str = FILE,
+    json: bool = False,
+    quiet: bool = False,
+    break_guard: bool = False,
+) -> None:
+    """Start an older generation again on every node; or leave everything as it was."""
+    from builder.options import whole_number
+    from deploy import keeping
+
+    wanted = whole_number(number, option="rollback", least=1) if number else None
+    progress = progress_of(json=json, quiet=quiet)
+    say(keeping.rollback(Path(file), wanted, progress, break_guard=break_guard), as_json=json)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from builder.digest import canonical_json, digest_bytes
 from builder.labels import image_reference
 from builder.oci.model import OCI_LAYER_TAR, Descriptor, Layer
 from builder.oci.reference import ImageReference
 from deploy.launch import ContainerSpec, launch
 
 if TYPE_CHECKING:
-    from builder.digest import Digest
+    from builder.digest import Digest, JsonValue
     from builder.lock import Lock, LockedBase, ModelFile
     from builder.manifest import ClusterManifest
     from builder.secret import Secret
@@ -83,17 +84,29 @@ class Wanted:
         """Whether a container wants the API key that it shall want, as far as that is known."""
         return not spec.secrets or self.api_key in (None, container.api_key)
 
-    def runs(self, container: ContainerFacts, spec: ContainerSpec) -> bool:
-        """Whether a container is the running rank that a spec asks for, from image to lock."""
+    @property
+    def model_digest(self) -> Digest:
+        """The digest of the list of the model's files: paths and digests."""
+        listed: list[JsonValue] = [[file.path, file.digest] for file in self.model_files]
+        return digest_bytes(canonical_json(listed))
+
+    def matches(self, container: ContainerFacts, spec: ContainerSpec) -> bool:
+        """Whether a container is what a spec asks for: image, settings and model.
+
+        Not the lock's digest: a lock may change in what reaches no container, such as the reason
+        for which a finding was accepted, and that is no reason to restart a pair.
+        """
         return (
-            container.running
-            and not container.paused
-            and container.rank == spec.rank
+            container.rank == spec.rank
             and container.spec_digest == spec.digest
-            and container.lock_digest == self.lock_digest
+            and container.model_digest == self.model_digest
             and container.image_id in self.image.engine_ids
             and self.has_key(container, spec)
         )
+
+    def runs(self, container: ContainerFacts, spec: ContainerSpec) -> bool:
+        """Whether a container is the running rank that a spec asks for."""
+        return container.awake and self.matches(container, spec)
 
 
 def wanted(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Wanted:

@@ -178,7 +178,7 @@ class NoContainerError(ChecksFailedError):
                 what=f"does not run exactly one container of cluster {self.cluster}",
                 expected="one running container",
                 found=", ".join(self.running) or "none",
-                remedy="inv deploy" if not self.running else "inv stop, then inv deploy",
+                remedy="inv deploy",
             ),
         )
 

@@ -14,7 +14,7 @@ from builder.edges.daemon_api import SNAPSHOTTER
 from builder.secret import API_KEY, Secret
 from deploy import node_errors
 from deploy.edges.engine_reads import EngineReads, EngineStatusError
-from deploy.edges.ranks import rank_state
+from deploy.edges.ranks import NEVER, rank_state
 from deploy.host import OtherContainer
 from deploy.logscan import later_lines
 from deploy.state import ContainerFacts, EngineFacts, ImageFacts, ImageStore
@@ -173,8 +173,18 @@ def _container(found: Mapping[str, Any]) -> ContainerFacts:
         running=bool(state["Running"]),
         paused=bool(state["Paused"]),
         exit_code=int(state["ExitCode"]),
+        image=str(config.get("Image") or ""),
+        model_digest=str(own.get(labels.MODEL_DIGEST, "")),
+        created_at=_moment(found.get("Created")),
+        started_at=_moment(state.get("StartedAt")),
         api_key=_api_key(config.get("Env") or ()),
     )
+
+
+def _moment(text: object) -> str:
+    """A time as Docker tells it, which leaves out zeros at the end, as text that sorts."""
+    whole, _, rest = str(text or "").removesuffix("Z").partition(".")
+    return "" if not whole or whole.startswith(NEVER) else f"{whole}.{rest:0<9}Z"
 
 
 def _other(item: Mapping[str, Any]) -> OtherContainer:

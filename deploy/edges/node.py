@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -259,7 +260,7 @@ class RemoteNode:
                 self._engine.stop(action.name, grace_s=GRACE_S)
             case actions.StartContainer():
                 self._engine.start(action.name)
-            case actions.AcceptContainer():
+            case actions.AcceptContainer() | actions.RetireContainer():
                 self._engine.rename(action.name, action.final_name)
             case actions.RemoveContainer():
                 self._engine.remove(action.name)
@@ -277,14 +278,21 @@ class RemoteNode:
         self._engine.start(name)
 
     def stop(self, name: str) -> None:
-        """Stop a container in order; nothing if it does not run."""
+        """Stop a container in order; nothing if it does not run, or is gone."""
         self._require_guard()
-        self._engine.stop(name, grace_s=GRACE_S)
+        with suppress(node_errors.EngineNotFoundError):
+            self._engine.stop(name, grace_s=GRACE_S)
 
     def remove(self, name: str) -> None:
         """Remove a container, running or not; nothing if it is gone."""
         self._require_guard()
         self._engine.remove(name)
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a container another name; nothing if it is gone."""
+        self._require_guard()
+        with suppress(node_errors.EngineNotFoundError):
+            self._engine.rename(name, new_name)
 
     def _require_guard(self) -> None:
         if self._guards is not None:

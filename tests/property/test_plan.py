@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builder.digest import digest_bytes
+from deploy.generations import history_of
 from deploy.plan import make_plan
-from deploy.state import ContainerFacts, ImageFacts, ModelFileFacts, NodeState
+from deploy.state import ContainerFacts, ImageFacts, ModelFileFacts, NodeState, Standing
 from tests.unit.deploy.clusters import MODEL, container, empty, image_facts, wanted
 from tests.unit.deploy.simulation import applied
 
@@ -24,14 +25,16 @@ def or_other(right: str) -> st.SearchStrategy[str]:
 def containers(draw: st.DrawFn) -> ContainerFacts:
     rank = draw(st.sampled_from([0, 0, 1, 1, -1]))
     generation = draw(st.sampled_from([1, 1, 2, 3, -1]))
-    trial = draw(st.sampled_from(["", ".trial"]))
+    end = draw(st.sampled_from(["", "", ".trial", ".old", ".failed"]))
     facts = container(GOAL, max(rank, 0))
     return replace(
         facts,
-        name=f"sparklock-pair-g{generation}-r{rank}{trial}",
+        name=f"sparklock-pair-g{generation}-r{rank}{end}",
         rank=rank,
         generation=generation,
-        lock_digest=draw(or_other(facts.lock_digest)),
+        model_digest=draw(or_other(facts.model_digest)),
+        started_at=draw(st.sampled_from(["1", "2", "3"])),
+        paused=draw(st.sampled_from([False, False, False, True])),
         spec_digest=draw(or_other(facts.spec_digest)),
         image_id=draw(or_other(facts.image_id)),
         running=draw(st.booleans()),
@@ -73,15 +76,40 @@ def test_a_plan_applied_gives_the_wanted_state_and_planning_again_gives_nothing(
 
 
 @given(pairs)
-def test_an_applied_plan_leaves_one_running_confirmed_rank_on_each_node(
+def test_an_applied_plan_leaves_one_running_rank_on_each_node_and_the_rest_stopped(
     states: dict[str, NodeState],
 ) -> None:
     plan = make_plan(GOAL, states)
     after = applied(GOAL, plan, states)
-    for spec in GOAL.specs:
-        (only,) = after[spec.node].containers
-        assert only.running
-        assert only.name == spec.name(plan.generation)
+    assert_serves(after, plan.generation)
+
+
+def assert_serves(states: dict[str, NodeState], generation: int) -> None:
+    """One generation runs under its current names, and everything else is stopped and kept."""
+    for rank, (_, state) in enumerate(sorted(states.items())):
+        serving = [item for item in state.containers if item.standing is Standing.CURRENT]
+        assert [item.name for item in serving] == [f"sparklock-pair-g{generation}-r{rank}"]
+        assert serving[0].awake
+        rest = [item for item in state.containers if item not in serving]
+        assert all(item.standing is Standing.OLD and not item.running for item in rest)
+
+
+@given(pairs)
+def test_what_was_confirmed_once_is_never_removed(states: dict[str, NodeState]) -> None:
+    history = history_of({name: state.containers for name, state in states.items()})
+    names = {
+        (item.node, item.facts.name_as(Standing.CURRENT))
+        for generation in history.generations
+        if generation.confirmed
+        for item in generation.ranks
+    }
+    after = applied(GOAL, make_plan(GOAL, states), states)
+    left = {
+        (name, item.name_as(Standing.CURRENT))
+        for name, state in after.items()
+        for item in state.containers
+    }
+    assert names <= left
 
 
 @given(pairs)
@@ -109,4 +137,4 @@ def test_nothing_that_has_to_be_restored_is_removed_before_the_new_pair_is_confi
         if step.phase.name == "CLEAR"
         for action in step.actions
     }
-    assert removed_early.isdisjoint(plan.restore)
+    assert removed_early.isdisjoint(plan.restore.ranks)

@@ -18,19 +18,32 @@ if TYPE_CHECKING:
 
 _CONNECTION_MANAGER: Final = "/dev/infiniband/rdma_cm"
 
-_RENEW: Final = "inv stop, then inv deploy: all ranks are made anew from the manifest"
+_RENEW: Final = "inv stop --remove, then inv deploy: all ranks are made anew from the manifest"
 
 
 def labels(node: ExpectedNode, container: ContainerFacts) -> Verdict:
-    """Whether the container says that it was made for this lock, cluster and rank."""
-    return together(
+    """Whether the container says that it was made for this lock, cluster and rank.
+
+    One of another lock may well run as this one asks, since not all that a lock holds reaches a
+    container: its label then shows nothing, and what runs is for the other checks to say.
+    """
+    found = {key: container.labels.get(key, "absent") for key in node.labels}
+    verdict = together(
         same(
             f"label {key}",
             expected=value,
-            found=container.labels.get(key, "absent"),
+            found=found[key],
             remedy="inv deploy, or check out the lockfile.json that is deployed",
         )
         for key, value in sorted(node.labels.items())
+    )
+    lock = found.get(keys.LOCK_DIGEST, "absent")
+    others = {key: value for key, value in node.labels.items() if key != keys.LOCK_DIGEST}
+    if lock == "absent" or verdict.holds or any(found[k] != v for k, v in others.items()):
+        return verdict
+    return not_shown(
+        "it was made from another lock; inv status --drift compares every setting with this one",
+        *verdict.evidence,
     )
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from verify.parse import ContainerFacts, EngineFacts
     from verify.processes import Inside
 
-_RENEW: Final = "inv stop, then inv deploy: every node gets a new container of the locked image"
+_RENEW: Final = (
+    "inv stop --remove, then inv deploy: every node gets a new container of the locked image"
+)
 _ABSENT: Final = PathFacts(kind="absent")
 
 

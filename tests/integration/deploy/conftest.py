@@ -79,7 +79,10 @@ class Cluster:
         return pipeline.deploy(self.file, Silent())
 
     def containers(self) -> dict[str, list[tuple[str, str]]]:
-        """Every container of the cluster by node, as (name, id), and only if all of them run."""
+        """The containers of the cluster by node, as (name, id), and only if all of them run.
+
+        Without those that are kept for rollback, which must not run.
+        """
         return {node.name: self._containers(node.name) for node in self.lab.spec.nodes}
 
     def _containers(self, node: str) -> list[tuple[str, str]]:
@@ -87,8 +90,21 @@ class Cluster:
         form = "{{.Names}} {{.ID}} {{.State}}"
         argv = ["docker", "ps", "--all", "--no-trunc", "--filter", label, "--format", form]
         lines = [line.split() for line in self.node(node).run(argv).splitlines()]
-        assert all(state == "running" for _, _, state in lines), lines
-        return sorted((name, found) for name, found, _ in lines)
+        kept = [line for line in lines if line[0].endswith(".old")]
+        rest = [line for line in lines if line not in kept]
+        assert all(state == "running" for _, _, state in rest), lines
+        assert all(state == "exited" for _, _, state in kept), lines
+        return sorted((name, found) for name, found, _ in rest)
+
+    def names(self) -> dict[str, list[str]]:
+        """The names of all containers of the cluster by node, without the cluster's own part."""
+        label = f"label=io.sparklock.cluster={self.file.parent.name}"
+        argv = ["docker", "ps", "--all", "--filter", label, "--format", "{{.Names}}"]
+        begin = f"sparklock-{self.file.parent.name}-"
+        return {
+            node.name: sorted(n.removeprefix(begin) for n in self.node(node.name).run(argv).split())
+            for node in self.lab.spec.nodes
+        }
 
     def answers(self) -> bool:
         """Whether the head completes a prompt, asked on the node itself."""
@@ -205,4 +221,4 @@ def own_cluster(
         yield Cluster(file, lab, root)
     finally:
         lab_up(lab.spec, Silent())
-        daily.stop(file)
+        daily.stop(file, remove=True)

@@ -120,11 +120,11 @@ def test_an_image_that_lost_its_tag_is_tagged_again_and_nothing_restarts(served:
     assert served.containers() == before
 
 
-def test_stop_removes_the_containers_and_keeps_image_and_model(served: Cluster) -> None:
-    removed = daily.stop(served.file).removed
+def test_stop_with_remove_removes_the_containers_and_keeps_image_and_model(served: Cluster) -> None:
+    removed = daily.stop(served.file, remove=True).containers
     assert [node for node, _ in removed] == list(NODES)
-    assert served.containers() == {name: [] for name in NODES}
-    assert "nothing was deployed" in daily.stop(served.file).text()
+    assert served.names() == {name: [] for name in NODES}
+    assert "nothing was deployed" in daily.stop(served.file, remove=True).text()
     assert dict(served.deploy().sent_bytes) == dict.fromkeys(NODES, 0)
 
 

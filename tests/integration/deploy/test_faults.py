@@ -160,9 +160,9 @@ def test_a_deploy_whose_guard_is_broken_changes_nothing_more(served: Cluster) ->
     served.slow()
     with served.deploying() as process:
         wait_for_line(process, "wait for")
-        stopped = daily.stop(served.file, break_guard=True)
+        stopped = daily.stop(served.file, remove=True, break_guard=True)
         said, _ = process.communicate(timeout=60)
-    assert {node for node, _ in stopped.removed} == set(NODES)
+    assert {node for node, _ in stopped.containers} == set(NODES)
     assert process.returncode == 5
     assert "somebody ended its process on the node" in said
     assert served.containers() == {name: [] for name in NODES}, "the old pair was not started"
@@ -267,11 +267,11 @@ def test_with_a_dead_node_status_tells_of_the_other_and_stop_stops_it(
     assert isinstance(status.failure, node_errors.NodeRefusedError)
     assert status.failure.node == dead
     stopped = daily.stop(served.file)
-    assert [node for node, _ in stopped.removed] == [living]
+    assert [node for node, _ in stopped.containers] == [living]
     assert stopped.failure is not None
     assert stopped.failure.exit_code == 5
     served.node(dead).start_sshd()
-    assert [node for node, _ in daily.stop(served.file).removed] == [dead]
+    assert [node for node, _ in daily.stop(served.file).containers] == [dead]
 
 
 def test_with_no_node_in_reach_status_is_an_error(served: Cluster) -> None:

@@ -77,5 +77,5 @@ def test_a_life_on_one_node_and_on_four(sized: tuple[Cluster, int]) -> None:
     with pytest.raises(DeployFailedError):
         cluster.deploy()
     assert running(cluster) == names(cluster, 2)
-    daily.stop(cluster.file)
+    daily.stop(cluster.file, remove=True)
     assert running(cluster) == {node.name: [] for node in cluster.lab.spec.nodes}

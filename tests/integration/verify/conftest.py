@@ -107,4 +107,4 @@ def pair(_locked: Pair) -> Pair:
 def disposable_pair(pair: Pair) -> Iterator[Pair]:
     """The pair, for tests that change what is inside its containers, which deploy cannot see."""
     yield pair
-    daily.stop(pair.manifest_path)
+    daily.stop(pair.manifest_path, remove=True)

@@ -238,6 +238,8 @@ def container(goal: Wanted, rank: int, generation: int = 1, **changes: object) -
         command=spec.command,
         running=True,
         exit_code=0,
+        model_digest=goal.model_digest,
+        started_at=f"{generation:09}",
     )
     return replace(facts, **changes)  # type: ignore[arg-type] # the caller names the fields
 

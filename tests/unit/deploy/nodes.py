@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from deploy.actions import AnyAction, PlaceModel
     from deploy.scene import Socket
     from deploy.serving import ServingAddress
+    from deploy.state import ContainerFacts
     from deploy.wanted import Wanted
 
 STARTED = "2026-01-01T00:00:00.000000000Z"
@@ -70,6 +71,19 @@ class FakeNode:
         self._reach()
         self._set(name, running=True)
 
+    def stop(self, name: str) -> None:
+        self._reach()
+        self._set(name, running=False)
+
+    def rename(self, name: str, new_name: str) -> None:
+        self._reach()
+        renamed = (replace(c, name=new_name) if c.name == name else c for c in self.containers)
+        self.state = replace(self.state, containers=tuple(renamed))
+
+    @property
+    def containers(self) -> tuple[ContainerFacts, ...]:
+        return self.state.containers
+
     def remove(self, name: str) -> None:
         self._reach()
         kept = tuple(item for item in self.state.containers if item.name != name)
@@ -81,7 +95,7 @@ class FakeNode:
         code = self.exits.get(name)
         own = {labels.GENERATION: str(found.generation), labels.RANK: str(found.rank)}
         own |= {labels.LOCK_DIGEST: found.lock_digest, labels.SPEC_DIGEST: found.spec_digest}
-        own |= {labels.CLUSTER: self.goal.manifest.name}
+        own |= {labels.CLUSTER: self.goal.manifest.name, labels.MODEL_DIGEST: found.model_digest}
         return RankState(
             running=found.running and code is None,
             exit_code=code or 0,

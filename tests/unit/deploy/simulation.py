@@ -66,8 +66,9 @@ def after(goal: Wanted, state: NodeState, action: AnyAction) -> NodeState:  # no
         case actions.StopContainer():
             return _with(state, action.name, replace(_named(state, action.name), running=False))
         case actions.StartContainer():
-            return _with(state, action.name, replace(_named(state, action.name), running=True))
-        case actions.AcceptContainer():
+            started = replace(_named(state, action.name), running=True, paused=False)
+            return _with(state, action.name, replace(started, started_at=_now(state)))
+        case actions.AcceptContainer() | actions.RetireContainer():
             renamed = replace(_named(state, action.name), name=action.final_name)
             return _with(state, action.name, renamed)
         case actions.RemoveContainer():
@@ -75,6 +76,12 @@ def after(goal: Wanted, state: NodeState, action: AnyAction) -> NodeState:  # no
             return _with(state, action.name, None)
         case actions.Confirm() | actions.PullBase():
             return state
+
+
+def _now(state: NodeState) -> str:
+    """A time after every other of a node."""
+    latest = max((item.started_at for item in state.containers), default="")
+    return f"{int(latest or 0) + 1:09}"
 
 
 def _named(state: NodeState, name: str) -> ContainerFacts:
@@ -103,6 +110,7 @@ def _created(goal: Wanted, state: NodeState, action: CreateContainer) -> Contain
         generation=int(own[labels.GENERATION]),
         lock_digest=own[labels.LOCK_DIGEST],
         spec_digest=own[labels.SPEC_DIGEST],
+        model_digest=own[labels.MODEL_DIGEST],
         image_id=state.image.engine_id,
         command=action.spec.command,
         running=False,

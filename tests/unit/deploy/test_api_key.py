@@ -95,7 +95,7 @@ def test_another_key_replaces_the_pair_and_the_plan_shows_none() -> None:
     assert running(keyed(), KEY).up_to_date
     for there in ("another key", None):
         report = running(keyed(), there)
-        assert "(the API key is another one)" in report.text()
+        assert "(the API key is another one; generation 1 is of lock" in report.text()
         told = report.text() + json.dumps(report.as_json()) + repr(report)
         assert KEY not in told
         assert "another key" not in told

@@ -33,8 +33,9 @@ from deploy.interrupts import Interrupts
 from deploy.node_errors import EngineConflictError, EngineError
 from deploy.plan import make_plan
 from deploy.state import Completion, Outcome
+from deploy.undo import Means
 from tests.unit.deploy.clusters import container, empty, serving, wanted
-from tests.unit.deploy.nodes import FakeNode
+from tests.unit.deploy.nodes import ANSWER, FakeNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ def old_pair() -> dict[str, FakeNode]:
 def run(nodes: dict[str, FakeNode], limits: Limits = LIMITS) -> Applied:
     plan = make_plan(NEW, {name: node.state for name, node in nodes.items()})
     with Interrupts() as interrupts:
-        return apply(plan, nodes, limits, Silent(), interrupts)
+        return apply(plan, Means(nodes, limits, Silent(), interrupts))
 
 
 def fails(kind: type[AnyAction], error: BaseException) -> Callable[[AnyAction], None]:
@@ -137,7 +138,7 @@ def test_an_old_pair_that_was_never_stopped_is_not_said_to_be_started_again() ->
         run(nodes)
     nodes = old_pair()
     nodes[A].before = fails(StartContainer, EngineError(A, "start", "no"))
-    with pytest.raises(DeployFailedError, match="the old pair was started again"):
+    with pytest.raises(DeployFailedError, match="the old pair serves, and has answered"):
         run(nodes)
 
 
@@ -147,7 +148,7 @@ def test_an_old_pair_that_was_found_stopped_is_not_said_to_have_kept_running() -
         down = tuple(replace(facts, running=False) for facts in node.state.containers)
         node.state = replace(node.state, containers=down)
     nodes[A].before = fails(CreateContainer, EngineError(A, "create", "no"))
-    with pytest.raises(DeployFailedError, match="the old pair was started again"):
+    with pytest.raises(DeployFailedError, match="the old pair serves, and has answered"):
         run(nodes)
     assert_as_before(nodes)
 
@@ -190,14 +191,14 @@ def test_a_container_of_that_name_that_is_somebody_elses_is_left_alone() -> None
 
     nodes[A].before = before
     with Interrupts() as interrupts, pytest.raises(DeployFailedError):
-        apply(plan, nodes, LIMITS, Silent(), interrupts)
+        apply(plan, Means(nodes, LIMITS, Silent(), interrupts))
     assert nodes[A].state.containers == (foreign,)
     assert nodes[B].state.containers == ()
 
 
 def test_a_rank_that_dies_ends_the_wait_at_once_and_its_log_comes_first() -> None:
     nodes = old_pair()
-    nodes[A].replies = [Completion(Outcome.NOT_UP)]
+    nodes[A].replies = [Completion(Outcome.NOT_UP), ANSWER]
     nodes[B].exits = {"sparklock-pair-g2-r1.trial": 137}
     with pytest.raises(DeployFailedError) as caught:
         run(nodes, Limits(start_s=60, completion_s=60))

@@ -14,12 +14,15 @@ from deploy.actions import (
     PlaceModel,
     PullImage,
     RemoveContainer,
+    Restore,
+    RetireContainer,
     SendModel,
     StartContainer,
     StopContainer,
     TagImage,
     size_text,
 )
+from deploy.generations import short
 from deploy.plan import make_plan
 from tests.unit.deploy.clusters import (
     MODEL,
@@ -32,6 +35,8 @@ from tests.unit.deploy.clusters import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from deploy.actions import AnyAction, Plan
     from deploy.state import ContainerFacts, NodeState
 
@@ -49,11 +54,11 @@ def names(plan: Plan, kind: type[AnyAction]) -> list[tuple[str, str]]:
 
 
 def with_containers(
-    states: dict[str, NodeState], **containers: tuple[ContainerFacts, ...]
+    states: dict[str, NodeState], **containers: Sequence[ContainerFacts]
 ) -> dict[str, NodeState]:
     named = {"spark-" + key: value for key, value in containers.items()}
     return {
-        name: replace(state, containers=named.get(name, state.containers))
+        name: replace(state, containers=tuple(named.get(name, state.containers)))
         for name, state in states.items()
     }
 
@@ -75,7 +80,7 @@ def test_on_fresh_nodes_everything_is_brought_and_workers_start_before_the_head(
         (A, "sparklock-pair-g1-r0.trial"),
     ]
     assert {type(action) for action in plan.steps[0].actions} == {SendModel, PullImage}
-    assert plan.restore == ()
+    assert plan.restore == Restore()
     assert {action.reason for action in plan.steps[1].actions} == {"nothing is deployed yet"}
 
 
@@ -97,10 +102,9 @@ def test_a_containerd_store_names_the_same_image_by_its_manifest() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"lock_digest": digest_bytes(b"other")}, "the lock is another one"),
         ({"spec_digest": digest_bytes(b"other")}, "the container's settings differ"),
         ({"image_id": digest_bytes(b"other")}, "the image is another one"),
-        ({"running": False, "exit_code": 137}, "rank 1 on spark-b has stopped, exit code 137"),
+        ({"model_digest": digest_bytes(b"other")}, "the model is another one"),
         ({"rank": 0}, "the container's settings differ"),
     ],
 )
@@ -114,39 +118,72 @@ def test_one_rank_that_is_not_as_wanted_replaces_both(
         "sparklock-pair-g2-r0.trial",
         "sparklock-pair-g2-r1.trial",
     ]
-    assert {action.reason for action in created} == {reason}
-    assert {node for node, _ in names(plan, RemoveContainer)} == {A, B}
+    made_from = f"; generation 1 is of lock {short(GOAL.lock_digest)}"
+    assert {action.reason for action in created} == {reason + made_from}
+    assert {node for node, _ in names(plan, RetireContainer)} == {A, B}
+
+
+def test_a_lock_that_changes_neither_image_nor_settings_nor_model_restarts_nothing() -> None:
+    facts = [container(GOAL, rank, lock_digest=digest_bytes(b"other")) for rank in (0, 1)]
+    assert make_plan(GOAL, with_containers(serving(GOAL), a=facts[:1], b=facts[1:])).up_to_date
 
 
 def test_a_rank_that_is_gone_is_a_reason_to_replace_both() -> None:
     plan = make_plan(GOAL, with_containers(serving(GOAL), b=()))
     assert names(plan, StopContainer) == [(A, "sparklock-pair-g1-r0")]
-    assert any(a.reason == "spark-b has no rank" for a in plan.actions)
+    assert any(a.reason.startswith("spark-b has no rank") for a in plan.actions)
+    assert plan.restore.ranks == ()
+    assert plan.restore.why_not == "generation 1 has no container of rank 1 any more"
 
 
-def test_a_paused_rank_does_not_serve_and_both_are_replaced() -> None:
-    paused = with_containers(serving(GOAL), b=(container(GOAL, 1, paused=True),))
-    plan = make_plan(GOAL, paused)
-    assert names(plan, StopContainer) == [
-        (A, "sparklock-pair-g1-r0"),
-        (B, "sparklock-pair-g1-r1"),
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"paused": True}, "rank 1 on spark-b is paused"),
+        ({"running": False, "exit_code": 137}, "rank 1 on spark-b has stopped, exit code 137"),
+    ],
+)
+def test_when_one_rank_is_down_all_start_again_together(
+    change: dict[str, object], reason: str
+) -> None:
+    down = replace(container(GOAL, 1), **change)  # type: ignore[arg-type]
+    plan = make_plan(GOAL, with_containers(serving(GOAL), b=(down,)))
+    assert phases(plan) == [
+        Phase.STOP,
+        Phase.START_WORKERS,
+        Phase.START_HEAD,
+        Phase.CONFIRM,
     ]
-    assert any(action.reason == "rank 1 on spark-b is paused" for action in plan.actions)
-    assert plan.restore == ((A, "sparklock-pair-g1-r0"),)
+    assert (A, "sparklock-pair-g1-r0") in names(plan, StopContainer)
+    assert names(plan, StartContainer) == [
+        (B, "sparklock-pair-g1-r1"),
+        (A, "sparklock-pair-g1-r0"),
+    ]
+    assert plan.generation == 1
+    assert reason in plan.actions[0].reason
+    assert plan.restore == Restore(1, why_not="generation 1 did not serve before")
 
 
-def test_what_ran_is_restored_and_what_did_not_is_not() -> None:
+def test_the_current_pair_is_restored_whole_whether_it_ran_or_not() -> None:
+    new = wanted(image="new")
+    changed = make_plan(new, serving(GOAL))
+    assert changed.restore.ranks == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+    assert not changed.restore.restarts
     stopped = with_containers(serving(GOAL), a=(container(GOAL, 0, running=False, exit_code=1),))
-    assert make_plan(GOAL, stopped).restore == ((B, "sparklock-pair-g1-r1"),)
-    changed = make_plan(wanted(image="new"), serving(GOAL))
-    assert changed.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+    restore = make_plan(new, stopped).restore
+    assert restore.ranks == changed.restore.ranks
+    assert restore.restarts
 
 
-def test_old_containers_are_stopped_only_after_the_new_ones_exist_and_removed_last() -> None:
-    order = phases(make_plan(wanted(image="new"), serving(GOAL)))
+def test_old_containers_are_stopped_only_after_the_new_ones_exist_and_are_kept() -> None:
+    plan = make_plan(wanted(image="new"), serving(GOAL))
+    order = phases(plan)
     assert order.index(Phase.CREATE) < order.index(Phase.STOP) < order.index(Phase.START_WORKERS)
-    assert order[-1] is Phase.REMOVE
-    assert order.index(Phase.CONFIRM) < order.index(Phase.ACCEPT) < order.index(Phase.REMOVE)
+    assert order[-1] is Phase.RETIRE
+    assert order.index(Phase.CONFIRM) < order.index(Phase.ACCEPT) < order.index(Phase.RETIRE)
+    assert names(plan, RemoveContainer) == []
+    retired = [action for action in plan.actions if isinstance(action, RetireContainer)]
+    assert [item.final_name for item in retired] == [f"sparklock-pair-g1-r{r}.old" for r in (0, 1)]
 
 
 def test_an_image_without_its_tag_is_tagged_and_not_pulled() -> None:
@@ -154,7 +191,7 @@ def test_an_image_without_its_tag_is_tagged_and_not_pulled() -> None:
     states[A] = replace(states[A], image=None, untagged=image_facts(GOAL))
     plan = make_plan(GOAL, states)
     assert [type(action) for action in plan.actions] == [TagImage]
-    assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+    assert plan.restore.ranks == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
 
 
 def test_a_tag_on_another_image_is_moved() -> None:
@@ -181,7 +218,7 @@ def test_only_model_files_that_differ_are_sent_and_the_pair_is_replaced() -> Non
     (place,) = [action for action in plan.actions if isinstance(action, PlaceModel)]
     assert (send.node, send.files, send.size_bytes) == (B, MODEL[:1], 7)
     assert place.replaced == ("config.json",)
-    assert any(a.reason == "model files differ on spark-b" for a in plan.actions)
+    assert any(a.reason.startswith("model files differ on spark-b") for a in plan.actions)
 
 
 def test_a_missing_model_file_replaces_none() -> None:
@@ -197,10 +234,11 @@ def test_a_pair_on_trial_that_runs_as_wanted_is_confirmed_and_accepted() -> None
         stopped = container(old, rank, 1, running=False)
         states[node] = replace(states[node], containers=(stopped, trial))
     plan = make_plan(GOAL, states)
-    assert phases(plan) == [Phase.CONFIRM, Phase.ACCEPT, Phase.REMOVE]
+    assert phases(plan) == [Phase.CONFIRM, Phase.ACCEPT, Phase.RETIRE]
     assert plan.generation == 2
     assert plan.discard == tuple((n, f"sparklock-pair-g2-r{r}.trial") for r, n in enumerate((A, B)))
-    assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+    assert plan.restore.ranks == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+    assert plan.restore.restarts
     (confirm,) = [action for action in plan.actions if isinstance(action, Confirm)]
     assert confirm.node == A
 
@@ -216,10 +254,11 @@ def test_a_half_accepted_pair_was_confirmed_and_is_only_accepted() -> None:
 
 def test_half_a_trial_is_cleared_first_and_what_it_had_stopped_is_restored_on_failure() -> None:
     trial = container(GOAL, 1, 2, name="sparklock-pair-g2-r1.trial")
+    old = wanted(image="old")
     states = with_containers(
         serving(GOAL),
-        a=(container(GOAL, 0, running=False),),
-        b=(container(GOAL, 1, running=False), trial),
+        a=(container(old, 0, running=False),),
+        b=(container(old, 1, running=False), trial),
     )
     plan = make_plan(GOAL, states)
     assert phases(plan)[0] is Phase.CLEAR
@@ -227,26 +266,90 @@ def test_half_a_trial_is_cleared_first_and_what_it_had_stopped_is_restored_on_fa
         RemoveContainer(B, "an interrupted deploy left it", "sparklock-pair-g2-r1.trial"),
     )
     assert plan.generation == 3
-    assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
+    assert plan.restore.ranks == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
 
 
-def test_a_pair_that_a_deploy_killed_in_its_rollback_left_stopped_is_restored_on_failure() -> None:
+def test_a_wanted_pair_that_an_interrupted_deploy_stopped_starts_again_and_its_trial_goes() -> None:
+    trial = container(GOAL, 1, 2, name="sparklock-pair-g2-r1.trial", running=True)
     stopped = with_containers(
         serving(GOAL),
         a=(container(GOAL, 0, running=False),),
-        b=(container(GOAL, 1, running=False),),
+        b=(container(GOAL, 1, running=False), trial),
     )
-    plan = make_plan(wanted(image="new"), stopped)
-    assert plan.restore == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
-    assert plan.restarts
-    assert not make_plan(wanted(image="new"), serving(GOAL)).restarts
+    plan = make_plan(GOAL, stopped)
+    assert plan.generation == 1
+    assert (B, trial.name) in names(plan, StopContainer)
+    assert phases(plan)[-1] is Phase.REMOVE
+    assert names(plan, RemoveContainer) == [(B, trial.name)]
 
 
-def test_leftovers_beside_a_serving_pair_are_only_removed() -> None:
-    old = container(wanted(image="old"), 0, 1, running=False)
-    states = with_containers(serving(GOAL, 2), a=(old, container(GOAL, 0, 2)))
+def test_ranks_that_were_left_for_inspection_are_cleared_though_they_run_as_wanted() -> None:
+    states = {
+        node: replace(
+            state, containers=(container(GOAL, rank, 1, name=f"sparklock-pair-g1-r{rank}.failed"),)
+        )
+        for rank, (node, state) in enumerate(serving(GOAL).items())
+    }
     plan = make_plan(GOAL, states)
-    assert [type(action) for action in plan.actions] == [RemoveContainer]
+    assert phases(plan)[0] is Phase.CLEAR
+    assert plan.steps[0].actions[0].reason == "a failed deploy left it for inspection"
+    assert plan.generation == 2
+
+
+def test_old_generations_beside_a_serving_pair_are_left_alone() -> None:
+    old = container(wanted(image="old"), 0, 1, name="sparklock-pair-g1-r0.old", running=False)
+    states = with_containers(serving(GOAL, 2), a=(old, container(GOAL, 0, 2)))
+    assert make_plan(GOAL, states).up_to_date
+
+
+def test_a_pair_whose_renaming_was_cut_off_is_renamed_and_goes_on_serving() -> None:
+    new, old = GOAL, wanted(image="old")
+    states = with_containers(
+        serving(new),
+        a=(container(old, 0, 1, running=False), container(new, 0, 2)),
+        b=(
+            container(old, 1, 1, running=False, name="sparklock-pair-g1-r1.old"),
+            container(new, 1, 2),
+        ),
+    )
+    (retire,) = make_plan(new, states).actions
+    assert isinstance(retire, RetireContainer)
+    assert (retire.node, retire.final_name) == (A, "sparklock-pair-g1-r0.old")
+
+
+def test_of_two_pairs_with_current_names_that_are_down_the_one_started_last_is_current() -> None:
+    old = wanted(image="old")
+    states = with_containers(
+        serving(GOAL),
+        a=(
+            container(old, 0, 1, running=False, started_at="7"),
+            container(GOAL, 0, 2, running=False, started_at="8"),
+        ),
+        b=(
+            container(old, 1, 1, running=False, started_at="7"),
+            container(GOAL, 1, 2, running=False, started_at="8"),
+        ),
+    )
+    plan = make_plan(GOAL, states)
+    assert plan.generation == 2
+    assert {name for _, name in names(plan, StartContainer)} == {
+        f"sparklock-pair-g2-r{rank}" for rank in (0, 1)
+    }
+    assert {node for node, _ in names(plan, RetireContainer)} == {A, B}
+
+
+def test_a_pair_whose_last_renaming_is_due_is_current_when_it_was_started_last() -> None:
+    states = with_containers(
+        serving(GOAL),
+        a=(container(GOAL, 0, 2), container(GOAL, 0, 1, running=False)),
+        b=(
+            container(GOAL, 1, 2, name="sparklock-pair-g2-r1.trial"),
+            container(GOAL, 1, 1, running=False),
+        ),
+    )
+    plan = make_plan(GOAL, states)
+    assert phases(plan) == [Phase.ACCEPT, Phase.RETIRE]
+    assert plan.generation == 2
 
 
 def test_what_a_transfer_left_beside_a_serving_model_is_dropped() -> None:
@@ -260,7 +363,7 @@ def test_a_rank_on_the_wrong_node_is_no_rank() -> None:
     assert len(names(make_plan(GOAL, states), CreateContainer)) == 2
 
 
-def test_containers_with_unreadable_labels_are_replaced_and_generations_begin_at_one() -> None:
+def test_containers_with_unreadable_labels_are_removed_and_generations_begin_at_one() -> None:
     broken = replace(container(GOAL, 0), rank=-1, generation=-1, lock_digest="", spec_digest="")
     plan = make_plan(GOAL, with_containers(serving(GOAL), a=(broken,), b=()))
     assert plan.generation == 1

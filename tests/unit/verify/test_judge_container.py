@@ -28,10 +28,15 @@ def test_labels_of_this_lock_and_rank_are_accepted_and_foreign_labels_ignored() 
     assert judge.labels(OTHER, samples.container(1)).holds
 
 
-@pytest.mark.parametrize(
-    "labels", [{"lock": digest_bytes(b"another lock")}, {"rank": "0"}, {"cluster": "other"}]
-)
-def test_a_container_of_another_lock_rank_or_cluster_is_found(labels: dict[str, str]) -> None:
+def test_of_a_container_of_another_lock_its_labels_show_nothing() -> None:
+    verdict = judge.labels(OTHER, samples.container(1, lock=digest_bytes(b"another lock")))
+    assert not verdict.holds
+    assert not verdict.findings
+    assert "another lock" in verdict.not_shown
+
+
+@pytest.mark.parametrize("labels", [{"rank": "0"}, {"cluster": "other"}])
+def test_a_container_of_another_rank_or_cluster_is_found(labels: dict[str, str]) -> None:
     (finding,) = judge.labels(OTHER, samples.container(1, **labels)).findings
     assert finding.found in labels.values()
 

@@ -1,0 +1,136 @@
+"""What `inv generations` and `inv rollback` come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deploy.generations import short
+
+if TYPE_CHECKING:
+    from builder.digest import JsonValue
+    from deploy.actions import Plan
+    from deploy.generations import Generation, History
+
+HEAD = ("generation", "state", "lock", "image", "created", "started", "ranks")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationsReport:
+    """Every generation that the nodes have, newest first."""
+
+    cluster: str
+    history: History
+
+    def text(self) -> str:
+        """The generations as a table of plain text."""
+        if not self.history.generations:
+            return f"{self.cluster}: nothing is deployed"
+        rows = [HEAD, *(self._row(item) for item in reversed(self.history.generations))]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+        lines = (
+            "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+            for row in rows
+        )
+        return "\n".join([f"{self.cluster}:", *(f"  {line.rstrip()}" for line in lines)])
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The generations as a JSON object."""
+        current = self.history.current
+        return {
+            "cluster": self.cluster,
+            "current": None if current is None else current.number,
+            "generations": [self._as_json(item) for item in reversed(self.history.generations)],
+        }
+
+    def _row(self, item: Generation) -> tuple[str, ...]:
+        nodes = ", ".join(f"{rank.node} {rank.facts.rank}" for rank in item.ranks)
+        return (
+            str(item.number),
+            self._state(item),
+            short(item.lock_digest),
+            item.image.rpartition(":")[2] or "unknown",
+            _moment(item.created_at),
+            _moment(item.started_at),
+            nodes,
+        )
+
+    def _state(self, item: Generation) -> str:
+        told = "kept, stopped"
+        if item is self.history.current:
+            told = "current, runs" if item.awake else "current, does not run"
+        elif not item.confirmed:
+            told = "failed, left for inspection" if item.failed else "never confirmed"
+        elif item.running:
+            told = "kept, but runs"
+        return told if item.whole else f"{told}, not complete"
+
+    def _as_json(self, item: Generation) -> dict[str, JsonValue]:
+        return {
+            "generation": item.number,
+            "current": item is self.history.current,
+            "confirmed": item.confirmed,
+            "failed": item.failed,
+            "complete": item.whole,
+            "running": item.awake,
+            "lock_digest": item.lock_digest,
+            "image": item.image,
+            "created_at": item.created_at,
+            "started_at": item.started_at,
+            "ranks": [
+                {
+                    "rank": rank.facts.rank,
+                    "node": rank.node,
+                    "container": rank.facts.name,
+                    "running": rank.facts.running,
+                    "standing": rank.facts.standing.name.lower(),
+                }
+                for rank in item.ranks
+            ],
+        }
+
+
+def _moment(text: str) -> str:
+    """A node's time for people, to the second: `2026-11-30 21:00:05`."""
+    return text[:19].replace("T", " ") or "never"
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackReport:
+    """What a rollback did; `answer` is the completion, empty if that generation served already."""
+
+    cluster: str
+    plan: Plan
+    before: int
+    lock_digest: str
+    answer: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was done."""
+        return not self.plan.up_to_date
+
+    def text(self) -> str:
+        """What was done as lines of plain text."""
+        number = self.plan.generation
+        if not self.changed:
+            return f"{self.cluster}: generation {number} serves already; nothing was changed"
+        lines = [f"{self.cluster}: generation {number} serves again"]
+        if self.before not in {0, number}:
+            lines.append(f"  kept    generation {self.before}; inv rollback {self.before} returns")
+        lines.append(f"  lock    sha256:{self.lock_digest.partition(':')[2] or 'unknown'}")
+        if self.answer:
+            lines.append(f"  answer  {self.answer.strip()!r}")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """What was done as a JSON object."""
+        return {
+            "cluster": self.cluster,
+            "changed": self.changed,
+            "generation": self.plan.generation,
+            "before": self.before,
+            "lock_digest": self.lock_digest,
+            "answer": self.answer,
+            "plan": self.plan.as_json(),
+        }

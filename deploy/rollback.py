@@ -1,0 +1,99 @@
+"""(generations, number) -> Plan: what has to change on the nodes for an older generation to serve.
+
+Nothing is made and nothing brought: the containers are there, stopped, with all they were made of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deploy import switching
+from deploy.actions import Confirm, Phase, Restore
+from deploy.generations_errors import (
+    CannotReturnError,
+    NoGenerationError,
+    OtherModelError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deploy.actions import Plan
+    from deploy.generations import Generation, History
+
+
+def plan_rollback(history: History, number: int | None) -> Plan:
+    """The actions after which generation `number` serves; None for the one before the current.
+
+    Also finishes or undoes what was interrupted: the number may be the current generation's. Raises
+    NoGenerationError, CannotReturnError and OtherModelError, before anything is changed.
+    """
+    target = _target(history, number)
+    if not target.whole:
+        raise CannotReturnError(target.number, target.why_incomplete())
+    _require_model(history, target)
+    current = history.current
+    steps = (
+        (Phase.CLEAR, switching.leftovers(history)),
+        *(_confirmed(history, target) if target.awake else _started(history, target)),
+        (Phase.ACCEPT, switching.accept(target.ranks)),
+        (Phase.RETIRE, switching.retire(history, target.number)),
+    )
+    back = switching.restoring(current)
+    if current is target and not target.awake:
+        back = Restore(target.number, why_not=f"generation {target.number} did not serve before")
+    return switching.plan_of(target.number, steps, back, at=target.at)
+
+
+def _target(history: History, number: int | None) -> Generation:
+    confirmed = sorted(item.number for item in history.generations if item.confirmed)
+    if number is not None:
+        found = history.find(number)
+        if found is None or not found.confirmed:
+            raise NoGenerationError(number, confirmed, _number(history.current))
+        return found
+    limit = _number(history.current) or history.newest + 1
+    older = [item for item in history.superseded if item.number < limit]
+    for item in (*older, *history.superseded):
+        return item
+    raise NoGenerationError(None, confirmed, _number(history.current))
+
+
+def _number(generation: Generation | None) -> int:
+    return 0 if generation is None else generation.number
+
+
+def _require_model(history: History, target: Generation) -> None:
+    """OtherModelError if the model's files on the nodes may not be those it was made for.
+
+    They are the current generation's, or those of a deploy that was interrupted after it.
+    """
+    latest = history.current or max(history.superseded, key=lambda item: item.number)
+    for other in (latest, *history.unconfirmed):
+        known = target.model_digest and other.model_digest
+        if known and target.model_digest != other.model_digest:
+            raise OtherModelError(target.number, other.number, target.lock_digest)
+
+
+def _started(history: History, target: Generation) -> Iterator[switching.Part]:
+    """Stop what runs, all of it, and start the target's ranks together."""
+    reason = f"generation {target.number} is to serve again"
+    unconfirmed = {item for generation in history.unconfirmed for item in generation.ranks}
+    rest = (item for item in history.containers if item not in unconfirmed)
+    workers, head = switching.start(target.names, reason)
+    yield Phase.STOP, switching.stop(rest, reason)
+    yield Phase.START_WORKERS, workers
+    yield Phase.START_HEAD, head
+    yield Phase.CONFIRM, (_confirm(target),)
+
+
+def _confirmed(history: History, target: Generation) -> Iterator[switching.Part]:
+    """Leave running what runs, and ask it if it was started for a rollback that did not end."""
+    others = (item for item in history.containers if item.facts.generation != target.number)
+    yield Phase.STOP, switching.stop(others, f"generation {target.number} is to serve")
+    if target is not history.current:
+        yield Phase.CONFIRM, (_confirm(target),)
+
+
+def _confirm(target: Generation) -> Confirm:
+    return Confirm(target.ranks[0].node, "it was confirmed once, and that is past", target.names)
