@@ -106,12 +106,17 @@ def test_a_rank_that_never_comes_is_told_after_its_own_time_and_not_after_the_wh
 
 
 def test_a_firewall_between_the_ranks_is_told_from_the_unanswered_call(cluster: Cluster) -> None:
-    cluster.change("serve", rendezvous_timeout_s=5)
+    launched_by(cluster, LATE, rank1={"LATE_S": "2"})
+    cluster.change("serve", rendezvous_timeout_s=6)
     rule = ["INPUT", "-p", "tcp", "--dport", str(PORT + 1), "-j", "DROP"]
-    head = cluster.node(HEAD)
-    head.run(["iptables", "-A", *rule])
+    head, worker, name = cluster.node(HEAD), cluster.node(WORKER), trial(cluster, 1)
+
+    def close() -> None:  # after preflight, which tries the port
+        until(lambda: runs(worker, name))
+        head.run(["iptables", "-A", *rule])
+
     try:
-        with pytest.raises(errors.DeployFailedError) as caught:
+        with meanwhile(close), pytest.raises(errors.DeployFailedError) as caught:
             cluster.deploy()
     finally:
         head.run(["iptables", "-D", *rule])
@@ -124,7 +129,7 @@ def test_a_firewall_between_the_ranks_is_told_from_the_unanswered_call(cluster: 
 
 def test_a_rank_that_is_frozen_while_it_starts_is_told(cluster: Cluster) -> None:
     launched_by(cluster, LATE, rank1={"LATE_S": "600"})
-    cluster.change("serve", rendezvous_timeout_s=8)
+    cluster.change("serve", rendezvous_timeout_s=6)
     node, name = cluster.node(WORKER), trial(cluster, 1)
 
     def stop() -> None:
@@ -176,6 +181,21 @@ def test_a_served_pair_is_confirmed_by_its_own_settings_and_not_when_a_rank_is_f
     assert caught.value.what == "no completion within 2 s, 2 times"
     assert caught.value.verdict.rank == 1
     assert "frozen" in caught.value.verdict.what
+
+
+def test_a_cable_that_is_cut_under_a_pair_that_serves_is_told_from_what_nobody_acknowledges(
+    served: Cluster,
+) -> None:
+    ranks = [(name, served.containers()[name][0][0]) for name in NODES]
+    limits = Limits(start_s=20, completion_s=2)
+    with (
+        connected(read_manifest(served.file)) as nodes,
+        served.node(HEAD).cut_from(WORKER),
+        pytest.raises(errors.NoCompletionError) as caught,
+    ):
+        confirm(ranks, nodes, limits, threading.Event())
+    assert caught.value.verdict.what.startswith("the network: what rank 0 on spark-a sends")
+    assert "sent again" in caught.value.verdict.evidence[0]
 
 
 def test_a_rank_that_logs_failures_while_the_client_sees_200_ends_the_deploy(
