@@ -308,7 +308,7 @@ def bench(
 ns = Collection(
     *(lock, pin, build, gc, schema),
     *(nodes.doctor, nodes.plan, nodes.weights, nodes.deploy, nodes.status, nodes.logs, nodes.stop),
-    nodes.boot,
+    *(nodes.boot, nodes.caches),
     *(nodes.generations, nodes.rollback),
     *(verify, demo, check, test, bench),
 )

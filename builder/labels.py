@@ -27,6 +27,9 @@ GENERATION: Final = "io.sparklock.generation"
 RANK: Final = "io.sparklock.rank"
 """Node rank in decimal; 0 is the head."""
 
+CACHE: Final = "io.sparklock.cache"
+"""Volume label: that it holds compile caches, with its own name as value."""
+
 INPUTS: Final = "io.sparklock.inputs"
 """Image label: digest of everything that determined the image."""
 

@@ -180,6 +180,11 @@ class ContainerSection(Section):
         description="what the container's processes may take, so that sshd outlives them; what the "
         "GPU's driver takes may not count",
     )
+    caches: Literal["keep", "off"] | None = Field(
+        default=None,
+        description="whether the nodes keep what vLLM, Triton, FlashInfer and CUDA compile at a "
+        "start, by image and model; keep is the default",
+    )
     log_mb: Positive | None = Field(
         default=None, description="size of one file of a rank's log in MB; 10 by default"
     )

@@ -69,6 +69,30 @@ OF_ONE_NODE: Final = frozenset(
 """Variables whose right value is a node's own, so that none may be set for all nodes at once."""
 
 
+CACHE_ROOT: Final = "/var/cache/sparklock"
+"""Where the volume for compile caches stands in every container."""
+
+CACHES: Final[Mapping[str, str]] = {
+    "VLLM_CACHE_ROOT": f"{CACHE_ROOT}/vllm",
+    "TORCHINDUCTOR_CACHE_DIR": f"{CACHE_ROOT}/torchinductor",
+    "TRITON_CACHE_DIR": f"{CACHE_ROOT}/triton",
+    "TILELANG_CACHE_DIR": f"{CACHE_ROOT}/tilelang",
+    "FLASHINFER_WORKSPACE_BASE": f"{CACHE_ROOT}/flashinfer",
+    # What the driver compiles from PTX: the kernels of images that were not built for GB10.
+    "CUDA_CACHE_PATH": f"{CACHE_ROOT}/cuda",
+}
+"""Where everything that compiles at a start keeps what it made."""
+
+CACHE_FOLDERS: Final = tuple(path.rpartition("/")[2] for path in sorted(CACHES.values()))
+
+UNKEPT: Final[Mapping[str, str]] = {
+    # Tactics that each rank measured for itself: ranks that find different ones, because one was
+    # killed before it had written its own, wait for each other in vain.
+    "VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR": "/tmp/flashinfer-autotune",  # noqa: S108 - in a container
+}
+"""What of it several nodes never keep from one container to the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rank:
     """One rank of the server and the node it runs on.
@@ -107,6 +131,11 @@ def ranks(manifest: ClusterManifest) -> tuple[Rank, ...]:
     )
 
 
+def keeps_caches(manifest: ClusterManifest) -> bool:
+    """Whether what a start compiles is kept for later containers."""
+    return manifest.container.caches != "off"
+
+
 def container_environment(manifest: ClusterManifest, node: Node) -> dict[str, str]:
     """The environment of one node's container by name: ours, then [container].env, then the node's.
 
@@ -114,6 +143,9 @@ def container_environment(manifest: ClusterManifest, node: Node) -> dict[str, st
     one-node run must not demand RDMA.
     """
     env = dict(ALWAYS)
+    if keeps_caches(manifest):
+        env |= CACHES
+        env |= UNKEPT if len(manifest.nodes) > 1 else {}
     if node.fabric is not None and len(manifest.nodes) > 1:
         rdma = has_rdma(manifest)
         env |= ACROSS_NODES if rdma else WITHOUT_RDMA

@@ -175,11 +175,15 @@ class TagImage(Action):
 
 @dataclass(frozen=True, slots=True)
 class CreateContainer(Action):
-    """Create one rank's container under its trial name, without starting it."""
+    """Create one rank's container under its trial name, without starting it.
+
+    `cache` is the volume for its compile caches, made if it is not there; empty for none.
+    """
 
     name: str
     spec: ContainerSpec
     labels: tuple[tuple[str, str], ...]
+    cache: str = ""
 
     @property
     def what(self) -> str:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 from builder import labels as keys
 from builder.privileges import RDMA_DEVICES
 from builder.secret import Secret
+from deploy.caches import is_cache
 from deploy.drift_facts import Cause, Difference
 from deploy.drift_settings import settings
+from deploy.launch import Made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,24 +51,26 @@ def of_container(
 
 
 def _request(spec: ContainerSpec, container: Inspected) -> dict[str, JsonValue]:
-    """What the container was asked for, as far as that is the node's own or a secret.
+    """What the container was asked for, where only its making has settled it.
 
-    Which files its RDMA devices have, only the node tells; a value of the API key is compared by
-    planning, where the key is known.
+    Which files its RDMA devices have, only the node tells; which volume has the caches, the plan
+    that made it; a value of the API key is compared by planning, where the key is known.
     """
     env = container.config.get("Env")
-    texts = env if isinstance(env, list) else []
-    pairs = (str(text).partition("=") for text in texts)
-    secrets = {name: Secret(value) for name, _, value in pairs if name in spec.secrets}
-    missing = {name: Secret("") for name in spec.secrets if name not in secrets}
-    devices = container.host.get("Devices")
-    paths = [
-        str(device["PathOnHost"])
-        for device in (devices if isinstance(devices, list) else [])
-        if isinstance(device, dict)
-    ]
-    rdma = [path for path in paths if path.startswith(f"{RDMA_DEVICES}/")]
-    return spec.request(rdma or None, secrets | missing)
+    pairs = (str(text).partition("=") for text in (env if isinstance(env, list) else []))
+    found = {name: Secret(value) for name, _, value in pairs}
+    secrets = {name: found.get(name, Secret("")) for name in spec.secrets}
+    devices = _texts(container.host.get("Devices"), "PathOnHost")
+    rdma = tuple(path for path in devices if path.startswith(f"{RDMA_DEVICES}/"))
+    sources = _texts(container.host.get("Mounts"), "Source")
+    caches = [name for name in sources if is_cache(spec.cluster, spec.cache or "", name)]
+    return spec.request(Made(rdma or None, secrets, caches[0] if caches else ""))
+
+
+def _texts(items: JsonValue, key: str) -> list[str]:
+    """A value of each of the objects in a list."""
+    objects = items if isinstance(items, list) else []
+    return [str(item.get(key)) for item in objects if isinstance(item, dict)]
 
 
 def _state(node: str, container: Inspected) -> Iterator[Difference]:

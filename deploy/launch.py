@@ -6,19 +6,20 @@ ranks were given, and two different argument sets end in a deadlock or in silent
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from builder import labels
 from builder.digest import canonical_json, digest_bytes
 from builder.privileges import RDMA_DEVICES, uses_rdma_devices
 from builder.secret import API_KEY
-from builder.topology import container_environment, ranks
+from builder.topology import CACHE_ROOT, container_environment, keeps_caches, ranks
 from builder.vllm_flags import has_distributed_timeout
+from deploy.caches import cache_key
 from deploy.rights import rights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from builder.digest import Digest, JsonValue
     from builder.lock import Lock
@@ -50,12 +51,27 @@ class BindMount:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """What only the making of a container settles, and no digest is of.
+
+    `rdma_devices` are the files of the node's own devices of the spec's `hcas`: their numbers are
+    the node's affair, and may change when it starts again. `secrets` are values by variable.
+    `cache` is the name of a volume.
+    """
+
+    rdma_devices: tuple[str, ...] | None = None
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
+    cache: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerSpec:
     """All that decides how one rank runs; equal specs run alike.
 
     `image` is the tag the image has on every node, and `manifest_digest` says which image that is.
     `hcas` are the RDMA devices that the container is to have; RDMA_DEVICES in `devices` stands for
-    their files. `secrets` are the variables whose values only the engine is told.
+    their files. `secrets` are the variables whose values only the engine is told. `cache` is the
+    key of the volume for compile caches, if there is one.
     """
 
     cluster: str
@@ -73,44 +89,44 @@ class ContainerSpec:
     rights: Rights
     user: str | None
     secrets: tuple[str, ...] = ()
+    cache: str | None = None
 
-    def request(
-        self,
-        rdma_devices: Sequence[str] | None = None,
-        secrets: Mapping[str, Secret] | None = None,
-    ) -> dict[str, JsonValue]:
+    def request(self, made: Made | None = None) -> dict[str, JsonValue]:
         """The body of the engine's create call, labels left out (Docker Engine API 1.41).
 
-        `rdma_devices` are the files of the node's own devices of `hcas`. Without them the request
-        says only that they are wanted: their numbers are the node's affair, and may change when it
-        starts again. Nor does it hold the `secrets` unless they are given.
+        Without `made` it says only what is wanted of a node: what the spec digest is of.
         """
-        known = {name: f"{name}={secret.value}" for name, secret in (secrets or {}).items()}
+        made = made or Made()
         config: dict[str, JsonValue] = {
             "Cmd": self.command,
             "Env": [
                 *(f"{name}={value}" for name, value in self.env),
-                *(known.get(name, name) for name in self.secrets),
+                *(_secret(name, made) for name in self.secrets),
             ],
             "Image": self.image,
             "HostConfig": {
                 **self.rights.host_config(),
                 "DeviceRequests": [ALL_GPUS] if self.gpus else [],
-                "Devices": [_device(path) for path in self._devices(rdma_devices)],
+                "Devices": [_device(path) for path in self._devices(made)],
                 "Init": True,
-                "Mounts": [mount.as_json() for mount in self.mounts],
+                "Mounts": [*(mount.as_json() for mount in self.mounts), *self._cache(made)],
                 "NetworkMode": "host",
                 "ShmSize": self.shm_bytes,
             },
         }
         return config if self.user is None else {**config, "User": self.user}
 
-    def _devices(self, rdma_devices: Sequence[str] | None) -> Iterator[str]:
+    def _devices(self, made: Made) -> Iterator[str]:
         for path in self.devices:
-            if path == RDMA_DEVICES and rdma_devices is not None:
-                yield from rdma_devices
+            if path == RDMA_DEVICES and made.rdma_devices is not None:
+                yield from made.rdma_devices
             else:
                 yield path
+
+    def _cache(self, made: Made) -> Iterator[JsonValue]:
+        if self.cache is not None:
+            source = made.cache or self.cache
+            yield {"Type": "volume", "Source": source, "Target": CACHE_ROOT, "ReadOnly": False}
 
     @property
     def digest(self) -> Digest:
@@ -157,10 +173,16 @@ def launch(manifest: ClusterManifest, lock: Lock) -> tuple[ContainerSpec, ...]:
             shm_bytes=manifest.container.shm_gib * 2**30,
             rights=rights(manifest.container),
             user=manifest.container.user,
+            cache=cache_key(digest, lock.model.files) if keeps_caches(manifest) else None,
             secrets=(API_KEY,) if rank.is_head and manifest.serve.api_key_env else (),
         )
         for rank in ranks(manifest)
     )
+
+
+def _secret(name: str, made: Made) -> str:
+    """A variable with its value, if it is known."""
+    return f"{name}={made.secrets[name].value}" if name in made.secrets else name
 
 
 def _devices(manifest: ClusterManifest) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from builder import labels as keys
 from deploy import switching
 from deploy.actions import AcceptContainer, Confirm, CreateContainer, Phase, Restore
+from deploy.caches import chosen_cache
 from deploy.generations import history_of, short
 from deploy.images import images_of
 from deploy.state import Standing
@@ -136,7 +137,7 @@ def _replace(
             (Phase.CLEAR, switching.leftovers(history)),
             (Phase.PREPARE, (*sends(wanted, states), *images_of(wanted, states))),
             *sharing(wanted, states).phases,
-            (Phase.CREATE, _create(wanted, number, reason)),
+            (Phase.CREATE, _create(wanted, states, number, reason)),
             (Phase.STOP, switching.stop(rest, reason)),
             (Phase.PLACE, places(wanted, states)),
             (Phase.START_WORKERS, workers),
@@ -170,11 +171,15 @@ def _stop_others(history: History, serving: int) -> Iterator[AnyAction]:
     return switching.stop(others, f"generation {serving} is to serve")
 
 
-def _create(wanted: Wanted, number: int, reason: str) -> Iterator[AnyAction]:
+def _create(
+    wanted: Wanted, states: Mapping[str, NodeState], number: int, reason: str
+) -> Iterator[AnyAction]:
+    known = [states[spec.node].caches for spec in wanted.specs]
     for spec in wanted.specs:
         own = spec.labels(wanted.lock_digest, number) | {keys.MODEL_DIGEST: wanted.model_digest}
         name = spec.name(number) + Standing.TRIAL.value
-        yield CreateContainer(spec.node, reason, name, spec, tuple(sorted(own.items())))
+        cache = chosen_cache(spec.cluster, spec.cache, known, number) if spec.cache else ""
+        yield CreateContainer(spec.node, reason, name, spec, tuple(sorted(own.items())), cache)
 
 
 def _confirm(

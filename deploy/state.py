@@ -236,6 +236,7 @@ class NodeState:
     only when the node lacks the image. `host` is the machine, and `others` are the containers that
     are not this cluster's. `model_staged` are paths of wanted files that were brought, proven, and
     are not in place; `model_problem` is why none can be brought, asked only when some are lacking.
+    `caches` are the names of the volumes with the cluster's compile caches.
     """
 
     node: str
@@ -253,6 +254,7 @@ class NodeState:
     others: tuple[OtherContainer, ...] = ()
     model_staged: frozenset[str] = frozenset()
     model_problem: str = ""
+    caches: tuple[str, ...] = ()
 
 
 def lacking(files: Iterable[ModelFile], state: NodeState) -> tuple[ModelFile, ...]:

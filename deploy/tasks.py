@@ -212,3 +212,22 @@ def rollback(
     wanted = whole_number(number, option="rollback", least=1) if number else None
     progress = progress_of(json=json, quiet=quiet)
     say(keeping.rollback(Path(file), wanted, progress, break_guard=break_guard), as_json=json)
+
+
+@task(
+    help=help_for(
+        "file", "json", "break-guard", clear="remove those that no container has any more"
+    )
+)
+@reported
+def caches(
+    _ctx: Context,
+    file: str = FILE,
+    json: bool = False,
+    clear: bool = False,
+    break_guard: bool = False,
+) -> None:
+    """Show what the nodes keep of what vLLM compiled, with sizes."""
+    from deploy import cache_verbs
+
+    say_all(cache_verbs.caches(Path(file), clear=clear, break_guard=break_guard), as_json=json)

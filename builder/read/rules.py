@@ -17,7 +17,7 @@ from builder.read.folder_rules import plugins_are_no_cache, vendored_files_lie_a
 from builder.read.model_rules import MODEL_RULES
 from builder.read.problems import Problem, repeated, value_text
 from builder.read.secret_rules import SECRET_RULES
-from builder.topology import OF_ONE_NODE
+from builder.topology import CACHE_ROOT, OF_ONE_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -263,6 +263,7 @@ def mount_targets_differ(parts: Parts) -> Iterator[Problem]:
     ]
     if parts.model is not None:
         targets.insert(0, (("model", "path"), parts.model.path))
+    targets.insert(0, (("container", "caches"), CACHE_ROOT))
     yield from repeated(
         targets,
         "two mounts have one target",

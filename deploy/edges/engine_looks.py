@@ -105,6 +105,12 @@ class EngineLooks:
             found = [_container(self._inspect(str(item["Id"]))) for item in listed]
         return tuple(sorted(found, key=lambda item: item.name))
 
+    def caches(self, cluster: str) -> tuple[str, ...]:
+        """The names of the volumes with a cluster's compile caches, sorted."""
+        with self._looking("list volumes"):
+            found = self._reads.volumes(f"{labels.CLUSTER}={cluster}")
+            return tuple(sorted(str(v["Name"]) for v in found if labels.CACHE in v["Labels"]))
+
     def others(self, cluster: str) -> tuple[OtherContainer, ...]:
         """Every container that is not a cluster's, sorted by name."""
         with self._looking("list containers"):

@@ -75,6 +75,12 @@ class EngineReads:
         """A container by name or id."""
         return self._object(f"/containers/{quote(name, safe='')}/json")
 
+    def volumes(self, label: str) -> list[dict[str, Any]]:
+        """The volumes with a label, `key` or `key=value`."""
+        query = {"filters": json.dumps({"label": [label]})}
+        found = json.loads(self._get("/volumes", query))["Volumes"] or []
+        return [item for item in found if isinstance(item, dict)]
+
     def logs(self, name: str, *, tail: int, timestamps: bool = False) -> bytes:
         """The last lines of a container's log, stdout and stderr in their order."""
         query = {"stdout": "1", "stderr": "1", "tail": str(tail)}

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from builder.manifest import ClusterManifest, Node
     from builder.secret import Secret
+    from deploy.caches import CacheFacts
     from deploy.delivery import Delivered
     from deploy.drift_facts import Witnessed
     from deploy.edges.delivery import ImageDelivery, ImageSupply
@@ -103,7 +104,7 @@ class RemoteNode:
         self._known = known
         self._folder = ModelFolder(self._connection, manifest.model_path(node))
         self._key = api_key_of(manifest)
-        self._maker = ContainerMaker(self._connection, self._key)
+        self._maker = ContainerMaker(self._connection, self._engine, self._key)
         self._apis: dict[tuple[str, int], Path] = {}
         self._apis_lock = threading.Lock()
 
@@ -194,6 +195,19 @@ class RemoteNode:
         """The containers of this cluster on this node."""
         return self._engine.containers(self._manifest.name)
 
+    def caches(self) -> tuple[CacheFacts, ...]:
+        """The compile caches of this cluster on this node."""
+        from deploy.edges.volumes import caches_of  # noqa: PLC0415 - for `inv caches` and gc alone
+
+        return caches_of(self._engine, self._manifest.name)
+
+    def remove_cache(self, name: str) -> bool:
+        """Remove a cache; False if a container has it."""
+        from deploy.edges.volumes import remove_cache  # noqa: PLC0415 - as above
+
+        self._require_guard()
+        return remove_cache(self._engine, name)
+
     def perform(
         self, action: actions.AnyAction, progress: Progress, stopped: threading.Event
     ) -> int:
@@ -254,8 +268,7 @@ class RemoteNode:
     def _change_container(self, action: actions.AnyAction) -> None:
         match action:
             case actions.CreateContainer():
-                request = self._maker.request(action.spec)
-                self._engine.create(action.name, {**request, "Labels": dict(action.labels)})
+                self._maker.make(action)
             case actions.StopContainer():
                 self._engine.stop(action.name, grace_s=GRACE_S)
             case actions.StartContainer():

@@ -49,6 +49,7 @@ def observe(
             others=others,
             model_staged=folder.staged,
             model_problem=folder.problem() if lacks else "",
+            caches=engine.caches(wanted.manifest.name),
         )
 
 

@@ -11,6 +11,7 @@ import pytest
 from builder.manifest import cluster_digest
 from builder.secret import API_KEY, Secret
 from deploy.edges.api_key import api_key_of, require_api_key
+from deploy.launch import Made
 from deploy.launch_errors import ApiKeyError
 from deploy.plan import make_plan
 from deploy.reports import PlanReport
@@ -68,9 +69,9 @@ def test_a_key_that_is_missing_or_cannot_be_sent_is_an_error_that_does_not_show_
 def test_only_the_head_is_told_the_key_and_only_when_it_is_made() -> None:
     head, worker = keyed().specs
     secrets = {API_KEY: Secret(KEY)}
-    assert f"{API_KEY}={KEY}" in json.dumps(head.request((), secrets))
+    assert f"{API_KEY}={KEY}" in json.dumps(head.request(Made((), secrets)))
     assert API_KEY in json.dumps(head.request())
-    assert API_KEY not in json.dumps(worker.request((), secrets))
+    assert API_KEY not in json.dumps(worker.request(Made((), secrets)))
     assert KEY not in json.dumps([head.command, head.labels(head.digest, 1), head.digest])
     assert KEY not in json.dumps(asdict(head))
 

@@ -7,7 +7,7 @@ import pytest
 
 from builder import labels
 from builder.digest import canonical_json, digest_bytes
-from deploy.launch import launch
+from deploy.launch import Made, launch
 from tests.unit.deploy.clusters import LOCK_DIGEST, document, lock, manifest_of, wanted
 
 
@@ -157,7 +157,7 @@ def test_a_manifest_that_asks_for_more_gets_it() -> None:
 def test_the_files_of_a_node_s_rdma_devices_take_their_place_and_leave_the_digest_alone() -> None:
     spec = wanted(change={"container": {"devices": ["/dev/infiniband", "/dev/fuse"]}}).specs[0]
     assert spec.hcas == ("rocep1s0f0", "roceP2p1s0f0")
-    host = spec.request(["/dev/infiniband/uverbs1"])["HostConfig"]
+    host = spec.request(Made(("/dev/infiniband/uverbs1",)))["HostConfig"]
     assert isinstance(host, dict)
     paths = [device["PathOnHost"] for device in host["Devices"]]
     assert paths == ["/dev/infiniband/uverbs1", "/dev/fuse"]
@@ -165,7 +165,7 @@ def test_the_files_of_a_node_s_rdma_devices_take_their_place_and_leave_the_diges
 
 def test_a_single_node_demands_no_rdma() -> None:
     (only,) = wanted(nodes=1).specs
-    host = only.request(())["HostConfig"]
+    host = only.request(Made(()))["HostConfig"]
     assert isinstance(host, dict)
     assert (only.hcas, host["Devices"]) == ((), [])
     assert "NCCL_NET" not in dict(only.env)

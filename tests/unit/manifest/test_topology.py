@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder.topology import OF_ONE_NODE, container_environment, ranks
+from builder.topology import CACHES, OF_ONE_NODE, UNKEPT, container_environment, ranks
 from builder.vllm_flags import has_distributed_timeout
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ ALWAYS = {
     "TRANSFORMERS_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
+
+
+ALWAYS |= CACHES
+"""A cache is kept unless the manifest says otherwise."""
 
 
 def other_port(text: str) -> str:
@@ -42,6 +46,7 @@ def test_nodes_are_ranks_in_order_and_all_meet_at_the_heads_fabric_address(
 def test_every_variable_of_a_rank_among_several_nodes(folder: Folder, good_text: str) -> None:
     manifest = folder.read(other_port(good_text)).manifest
     assert container_environment(manifest, manifest.nodes[1]) == ALWAYS | {
+        **UNKEPT,
         "GLOO_SOCKET_IFNAME": "enp1s0f0np0",
         "MN_IF_NAME": "enp1s0f0np0",
         "NCCL_IB_DISABLE": "0",
@@ -54,6 +59,13 @@ def test_every_variable_of_a_rank_among_several_nodes(folder: Folder, good_text:
         "UCX_NET_DEVICES": "rocep1s0f0:1,roceP2p1s0f0:1",
         "VLLM_HOST_IP": "192.168.200.13",
     }
+
+
+def test_no_cache_is_kept_when_the_manifest_says_so(folder: Folder) -> None:
+    text = folder.changed(("[container]", '[container]\ncaches = "off"'))
+    manifest = folder.read(text).manifest
+    env = container_environment(manifest, manifest.nodes[0])
+    assert not env.keys() & {*CACHES, *UNKEPT}
 
 
 def test_without_rdma_devices_nccl_is_told_to_take_tcp(folder: Folder) -> None:
