@@ -61,7 +61,8 @@ def clear_unused(
 def _clear(
     node: RemoteNode, spared: Callable[[str], bool]
 ) -> tuple[list[CacheFacts], list[CacheFacts]]:
-    kept, removed = [], []
+    kept: list[CacheFacts] = []
+    removed: list[CacheFacts] = []
     for cache in node.caches():
         gone = not cache.in_use and not spared(cache.name) and node.remove_cache(cache.name)
         (removed if gone else kept).append(cache)
