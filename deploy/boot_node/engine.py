@@ -20,6 +20,16 @@ STOP_S: Final = 20
 """What a rank may take to stop before it is killed."""
 
 
+PID_FILE: Final = Path("/run/docker.pid")
+
+
+class NoEngineProcessError(OSError):
+    """Nothing tells which process the engine is."""
+
+    def __str__(self) -> str:
+        return f"neither {PID_FILE} nor a process named dockerd"
+
+
 class EngineRefusalError(OSError):
     """The engine did not do what it was asked; its own words are the text."""
 
@@ -98,6 +108,17 @@ class Engine:
 def _incarnation() -> str:
     """Another text after every start of the engine or of the node."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    pid = Path("/run/docker.pid").read_text().strip()
+    pid = _engine_pid()
     started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return f"{boot} {pid} {started}"
+
+
+def _engine_pid() -> str:
+    """The engine's process: by its usual pid file, else the dockerd that is in no container."""
+    if PID_FILE.exists():
+        return PID_FILE.read_text().strip()
+    own = Path("/proc/self/ns/pid").readlink()
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        if comm.read_text().strip() == "dockerd" and (comm.parent / "ns/pid").readlink() == own:
+            return comm.parent.name
+    raise NoEngineProcessError

@@ -48,11 +48,9 @@ class Head:
         decision = decide(self._memory, reports, self._down_rounds)
         self._down_rounds = decision.down_rounds
         self._remember(decision.memory)
-        if decision.start and time.monotonic() < self._not_before:
-            return
-        if decision.said:
+        if decision.said and not decision.start:
             say_once(self._config, decision.said)
-        if decision.start:
+        if decision.start and time.monotonic() >= self._not_before:
             self._start()
 
     def _open(self, rank: int) -> Asked:
@@ -86,6 +84,7 @@ class Head:
                     nodes[-1].ask("hold")
                 again = decide(self._memory, [Report(**node.ask("report")) for node in nodes])
                 if again.start and again.memory is not None:
+                    say_once(self._config, again.said)
                     self._attempt(nodes, again.memory)
             except OSError as error:
                 say_once(self._config, f"not started: {error}")

@@ -27,6 +27,9 @@ main(Path(sys.argv[1]))
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the program's archive, so that equal sources are equal bytes."""
 
+PARENTS: Final = (FOLDERS, FOLDERS.rpartition("/")[0])
+"""The folders above a cluster's own, that only we and other clusters of ours have."""
+
 WRITE: Final = 'umask 077; cat >"$1.new" && chmod "$2" "$1.new" && mv "$1.new" "$1"'
 NEW_ENOUGH: Final = "import sys; sys.exit(sys.version_info < (3, 10))"
 
@@ -97,7 +100,7 @@ class BootNode:
         before = self.look()
         if before.right and self.secret() == secret.data:
             return self.look("as before")
-        self._as_root("mkdir", "-p", "-m", "0755", FOLDERS, setup.folder)
+        self._as_root("mkdir", "-p", "-m", "0755", *PARENTS[::-1], setup.folder)
         for file in (secret, *setup.files):
             self._as_root("sh", "-c", WRITE, "sh", file.path, file.mode, stdin=file.data)
         self._as_root("systemctl", "daemon-reload")
@@ -113,8 +116,7 @@ class BootNode:
             self._as_root("systemctl", "disable", "--now", setup.unit)
         self._as_root("rm", "-rf", "--", setup.unit_path, setup.folder)
         # What others keep beside it stays.
-        parents = (FOLDERS, FOLDERS.rpartition("/")[0])
-        self._as_root("rmdir", "--ignore-fail-on-non-empty", *parents, ok=range(255))
+        self._as_root("rmdir", "--ignore-fail-on-non-empty", *PARENTS, ok=range(255))
         self._as_root("systemctl", "daemon-reload")
         return self.look("removed" if there else "nothing to remove")
 

@@ -92,14 +92,16 @@ def answers(cluster: Cluster) -> bool:
 def brought_back(cluster: Cluster) -> Iterator[None]:
     """After the block the same containers run, all of them started anew, and they answer."""
     before = states(cluster)
+
+    def started_anew() -> bool:
+        after = states(cluster)
+        return all(after[name][1] and after[name][2] > before[name][2] for name in NODES)
+
     yield
-    until(lambda: said(cluster) == "generation 1 was started again on all nodes")
+    until(lambda: started_anew() and said(cluster) == "generation 1 runs")
     until(lambda: answers(cluster))
     after = states(cluster)
-    for name in NODES:
-        assert after[name][0] == before[name][0]
-        assert after[name][1]
-        assert after[name][2] > before[name][2], f"{name} was not started again"
+    assert [after[name][0] for name in NODES] == [before[name][0] for name in NODES]
     assert daily.status(cluster.file).up_to_date
 
 

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
+
+import pytest
 
 from builder.digest import digest_bytes, hex_of
 from builder.manifest import cluster_digest
 from deploy.boot import BootSetup, boot_port, boot_setup
+from deploy.boot_errors import BootRightsError, NoSystemdError, OldPythonError
 from deploy.boot_reports import BootReport, NodeBoot
+from deploy.edges.boot import BootNode
+from deploy.edges.ssh import Completed
 from deploy.launch import launch
 from tests.unit.deploy.clusters import document, lock, manifest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 RIGHT = NodeBoot("a", "1 (abc)", (), "enabled", "active", said="generation 1 runs")
 NONE = NodeBoot("a", "", (), "disabled", "inactive")
@@ -72,3 +81,43 @@ def test_nodes_that_do_as_declared_end_with_0_and_tell_their_last_words() -> Non
     )
     assert report.as_json()["as_declared"] is True
     assert BootReport("pair", "never", (NONE,)).exit_code == 0
+
+
+class FakeConnection:
+    """A node on which commands end as told, by their first words."""
+
+    def __init__(self, **statuses: int) -> None:
+        self.statuses = statuses
+        self.ran: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str], **_options: object) -> Completed:
+        self.ran.append(tuple(argv))
+        word = {"sh": "systemctl", "/usr/bin/python3": "python"}.get(argv[0], argv[0])
+        said = b"me\n" if argv[0] == "id" else b""
+        return Completed(tuple(argv), self.statuses.get(word, 0), said, "")
+
+
+def node(connection: FakeConnection) -> BootNode:
+    return BootNode(connection, setup())  # type: ignore[arg-type] # all it asks of it is run()
+
+
+def test_a_user_without_rights_is_told_so_before_anything_is_written() -> None:
+    connection = FakeConnection(sudo=1)
+    with pytest.raises(BootRightsError, match="the ssh user is me"):
+        node(connection).require()
+    assert not any("mkdir" in argv for argv in connection.ran)
+
+
+def test_a_user_with_sudo_becomes_root_for_what_needs_it() -> None:
+    connection = FakeConnection()
+    of = node(connection)
+    of.require()
+    of.secret()
+    assert connection.ran[-1][:3] == ("sudo", "-n", "cat")
+
+
+def test_a_node_without_systemd_or_with_an_old_python_is_told_so() -> None:
+    with pytest.raises(NoSystemdError):
+        node(FakeConnection(systemctl=127)).require()
+    with pytest.raises(OldPythonError):
+        node(FakeConnection(python=1)).require_python()
