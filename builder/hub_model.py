@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from builder.checkpoint import checkpoint_in
+from builder.inputs import sources_of
 from builder.reuse import is_same_model
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def with_hub_model(wanted: Wanted, before: LockedModel | None, progress: Progres
     model = wanted.manifest.model
     if model.repo is None:
         return wanted
+    if any(source.digest is None for source in sources_of(wanted.manifest).values()):
+        return wanted  # resolving says which: the pins come first, and need no Hub
     if before is not None and is_same_model(model, before):
         return replace(
             wanted,
