@@ -97,6 +97,7 @@ class CopyModel(Action):
     """Copy model files from another node over the fabric, beside their place."""
 
     source: str
+    image: str
     files: tuple[ModelFile, ...]
 
     @property

@@ -297,7 +297,10 @@ class NoPythonError(OneNodeError):
     """The node has no python3; `detail` is what its shell said."""
 
     what = "the node has no python3, by which files are copied between nodes"
-    remedy = "install it there (apt install python3); DGX OS has it"
+    remedy = (
+        "install it there (apt install python3; DGX OS has it), or let `inv deploy` bring the "
+        "image first, which has one"
+    )
 
 
 class TransferDamagedError(OneNodeError):

@@ -235,7 +235,8 @@ class NodeState:
     them. `hcas` are all RDMA devices of the node, listed in the manifest or not. `supply` is asked
     only when the node lacks the image. `host` is the machine, and `others` are the containers that
     are not this cluster's. `model_staged` are paths of wanted files that were brought, proven, and
-    are not in place; `model_problem` is why none can be brought, asked only when some are lacking.
+    are not in place; `model_problem` is why none can be brought, and `model_beside_bytes`
+    what lies beside the places, whole or in part; both are asked only when some are lacking.
     `caches` are the names of the volumes with the cluster's compile caches.
     """
 
@@ -254,6 +255,7 @@ class NodeState:
     others: tuple[OtherContainer, ...] = ()
     model_staged: frozenset[str] = frozenset()
     model_problem: str = ""
+    model_beside_bytes: int = 0
     caches: tuple[str, ...] = ()
 
 

@@ -75,13 +75,13 @@ def sharing(wanted: Wanted, states: Mapping[str, NodeState]) -> Sharing:
     copies = tuple(
         copy
         for node in wanted.manifest.nodes
-        for copy in _copies(node.name, lacks[node.name], holders)
+        for copy in _copies(wanted, node.name, lacks[node.name], holders)
     )
     return Sharing((fetch,) if fetched else (), copies)
 
 
 def _copies(
-    node: str, lacks: tuple[ModelFile, ...], holders: Mapping[str, str]
+    wanted: Wanted, node: str, lacks: tuple[ModelFile, ...], holders: Mapping[str, str]
 ) -> Iterator[CopyModel]:
     """One copy from every node that holds something that this one lacks."""
     by_source: dict[str, list[ModelFile]] = defaultdict(list)
@@ -89,7 +89,7 @@ def _copies(
         if holders[file.path] != node:
             by_source[holders[file.path]].append(file)
     for source, files in sorted(by_source.items()):
-        yield CopyModel(node, "over the fabric", source, tuple(files))
+        yield CopyModel(node, "over the fabric", source, wanted.image.reference, tuple(files))
 
 
 def weights_steps(

@@ -24,16 +24,20 @@ if TYPE_CHECKING:
     from deploy.edges.transfer import Watch
 
 OWN: Final = ".sparklock"
-WRITABLE: Final = """
-for path; do
+READINESS: Final = """
+for path in "$1" "$2"; do
   while [ ! -e "$path" ]; do path=$(dirname -- "$path"); done
-  if [ ! -d "$path" ]; then echo "$path is no folder"; exit 0; fi
+  if [ ! -d "$path" ]; then echo "$path is no folder"; break; fi
   if [ ! -w "$path" ] || [ ! -x "$path" ]; then
-    echo "$path belongs to $(stat -c %U -- "$path") and $(id -un) may not write there"; exit 0
+    echo "$path belongs to $(stat -c %U -- "$path") and $(id -un) may not write there"; break
   fi
 done
+echo
+du -s -k -- "$2" "$3" 2>/dev/null
+exit 0
 """
-"""Tells of the first path that could not be made or written in, by what there is of it."""
+"""Tells of the first path that could not be made or written in, by what there is of it; then an
+empty line, and what lies in the inbox and in the download's folder."""
 
 STAT: Final = r"%s %T@ %i %C@"
 """What find prints of a file to recognise it: size, modification time, inode, change time."""
@@ -54,6 +58,11 @@ class ModelFolder:
         self._news = False
         self.staged: frozenset[str] = frozenset()
         """The wanted files that `observe` found whole in the inbox, by path."""
+
+    @property
+    def path(self) -> str:
+        """The folder itself."""
+        return self._folder
 
     @property
     def inbox(self) -> str:
@@ -103,10 +112,16 @@ class ModelFolder:
         self._connection.run(("tee", "--", f"{self._own}/seen.new"), stdin=note)
         each_pair(self._connection, "mv", [(f"{self._own}/seen.new", f"{self._own}/seen")])
 
-    def problem(self) -> str:
-        """Why files cannot be put here, asked of the node; empty if they can."""
-        done = self._connection.run(("sh", "-c", WRITABLE, "sh", self._folder, self._inbox))
-        return done.stdout.decode(errors="replace").strip()
+    def readiness(self) -> tuple[str, int]:
+        """Why files cannot be put here, empty if they can; and what lies beside their places.
+
+        The latter in bytes of the disk: whole files, and parts of what is still to come.
+        """
+        paths = (self._folder, self._inbox, self.download)
+        done = self._connection.run(("sh", "-c", READINESS, "sh", *paths))
+        problem, _, sizes = done.stdout.decode(errors="replace").partition("\n")
+        kib = (line.split()[0] for line in sizes.splitlines() if line.strip())
+        return problem, sum(int(size) for size in kib if size.isdecimal()) * 1024
 
     def begin(self) -> None:
         """Have the inbox, and the folder for what comes from the Hub."""

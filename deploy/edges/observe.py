@@ -34,6 +34,7 @@ def observe(
         model_files, model_transfer = model.result()
         found = {file.path: file.digest for file in model_files}
         lacks = any(found.get(file.path) != file.digest for file in wanted.model_files)
+        problem, beside_bytes = folder.readiness() if lacks else ("", 0)
         return NodeState(
             node=node.name,
             engine=facts,
@@ -48,7 +49,8 @@ def observe(
             host=machine.host,
             others=others,
             model_staged=folder.staged,
-            model_problem=folder.problem() if lacks else "",
+            model_problem=problem,
+            model_beside_bytes=beside_bytes,
             caches=engine.caches(wanted.manifest.name),
         )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from builder.digest import JsonValue
     from builder.lock import ModelFile
-    from builder.manifest import ClusterManifest, Node
+    from builder.manifest import ClusterManifest, Mount, Node
     from deploy.actions import CopyModel, FetchModel
     from deploy.edges.engine import Engine
     from deploy.edges.model import ModelFolder
@@ -79,7 +79,8 @@ class NodeWeights:
         login = hub_login(f"node {self.node.name}", action.repo)
         with ExitStack() as stack:
             endpoint = stack.enter_context(self._endpoint(login))
-            request, text = self._container(action)
+            download = BindMount(self.folder.download, IN_CONTAINER, read_only=False)
+            request, text = self._request(action.image, "fetching", [download])
             asked: JsonValue = {
                 "repo": action.repo,
                 "revision": action.revision,
@@ -100,20 +101,16 @@ class NodeWeights:
                     ended = facts
             self._require_done(action, ended, lines.stderr)
 
-    def _container(self, action: FetchModel) -> tuple[dict[str, JsonValue], bytes]:
-        """The container's request, and its program, which its stdin begins with."""
+    def _request(
+        self, image: str, program: str, mounts: Sequence[BindMount]
+    ) -> tuple[dict[str, JsonValue], bytes]:
+        """A container's request, and its program, which its stdin begins with."""
         ids = self.connection.run(("sh", "-c", "id -u; id -g")).stdout.decode().split()
-        arguments, text = started("fetching")
-        mounts = [
-            BindMount(self.folder.download, IN_CONTAINER, read_only=False),
-            *(
-                BindMount(m.source, m.target, read_only=True)
-                for m in self.manifest.container.mounts
-            ),
-        ]
-        env = {**self.manifest.container.env, **self.node.env, "HOME": IN_CONTAINER}
+        arguments, text = started(program)
+        own = (BindMount(m.source, m.target, read_only=True) for m in self._mounts)
+        env = {**self.manifest.container.env, **self.node.env, "HOME": "/tmp"}  # noqa: S108
         return {
-            "Image": action.image,
+            "Image": image,
             "Entrypoint": ["python3"],
             "Cmd": [*arguments],
             "Env": [f"{name}={value}" for name, value in sorted(env.items())],
@@ -125,12 +122,38 @@ class NodeWeights:
                 "AutoRemove": True,
                 "CapDrop": ["ALL"],
                 "LogConfig": {"Type": "none"},
-                "Mounts": [mount.as_json() for mount in mounts],
+                "Mounts": [mount.as_json() for mount in (*mounts, *own)],
                 "NetworkMode": "host",
                 "SecurityOpt": ["no-new-privileges"],
                 "Tmpfs": {"/tmp": ""},  # noqa: S108 - inside of the container, and in memory
             },
         }, text
+
+    @property
+    def _mounts(self) -> Sequence[Mount]:
+        return self.manifest.container.mounts
+
+    def has_python(self) -> bool:
+        """Whether the node itself has a python3."""
+        return not self.connection.run(("sh", "-c", "command -v python3"), ok=(0, 1, 127)).status
+
+    @contextmanager
+    def _at_work(
+        self, program: str, asked: JsonValue, image: str, watch: Watch
+    ) -> Iterator[Iterator[dict[str, Any]]]:
+        """What a program tells: run by the node's python3, or in a container if it has none."""
+        if self.has_python():
+            with running(self.connection, program, asked) as process:
+                yield process.told(watch.stopped)
+            return
+        folder = self.folder.path
+        request, text = self._request(image, program, [BindMount(folder, folder, read_only=False)])
+        name = f"sparklock-{self.manifest.name}-{program}"
+        if self.engine.image(image) is None:
+            raise node_errors.NoPythonError(self.node.name, found=f"no python3, and no {image}")
+        data = text + asking(asked)
+        with attached(self.engine, name, request, data, watch.stopped) as lines:
+            yield facts_in(lines)
 
     @contextmanager
     def _endpoint(self, login: HubLogin) -> Iterator[str]:
@@ -173,8 +196,8 @@ class NodeWeights:
             "secret": secret,
             "paths": [source.folder.place_of(file) for file in files],
         }
-        with running(source.connection, "serving", serve) as server:
-            port = next(server.told(watch.stopped))["port"]
+        with source._at_work("serving", serve, action.image, watch) as server:
+            port = self._port_in(server, action)
             receive: JsonValue = {
                 "address": str(source.node.fabric.address),
                 "own": str(self.node.fabric.address),
@@ -191,10 +214,16 @@ class NodeWeights:
                     for file in files
                 ],
             }
-            with running(self.connection, "receiving", receive) as receiver:
-                travelled = self._received(action, receiver.told(watch.stopped), files, watch)
+            with self._at_work("receiving", receive, action.image, watch) as receiver:
+                travelled = self._received(action, receiver, files, watch)
         self.folder.arrived(files)
         return travelled
+
+    def _port_in(self, told: Iterator[dict[str, Any]], action: CopyModel) -> int:
+        for facts in told:
+            if "port" in facts:
+                return int(facts["port"])
+        raise weights_errors.CopyLostError(self.node.name, action.source, "nothing serves there")
 
     def _received(
         self,

@@ -80,6 +80,7 @@ def main() -> None:
         HF_HUB_DISABLE_IMPLICIT_TOKEN="1",  # noqa: S106 - no token
         HF_XET_CHUNK_CACHE_SIZE_BYTES="0",
         HF_HUB_OFFLINE="0",
+        HF_HUB_ENABLE_HF_TRANSFER="0",
     )
     try:
         import huggingface_hub  # noqa: PLC0415 - after the environment that it reads

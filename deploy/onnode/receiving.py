@@ -19,9 +19,9 @@ import threading
 
 RANGE_BYTES = 32 * 2**20
 BUFFER_BYTES = 2**20
-CONNECT_S = 10
-STALL_S = 60
-TRIES = 4
+CONNECT_S = 5
+STALL_S = 20
+TRIES = 3
 PART = ".part"
 RANGES = ".part.ranges"
 TELL_S = 0.5

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from deploy.actions import size_text
 from deploy.preflight import rows
 from deploy.preflight.finding import Spot
-from deploy.state import lacking
+from deploy.weights import missing_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,8 @@ def room(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
     """The disk of the model's folder holds what a deploy would send."""
     if state.host is None:
         return
-    needed = sum(file.size_bytes for file in lacking(wanted.model_files, state))
+    missing = sum(file.size_bytes for file in missing_model(wanted, state))
+    needed = max(0, missing - state.model_beside_bytes)  # a part that came has its room
     free, spot = state.host.model_free_bytes, Spot(rows.MODEL, (node.name,))
     folder = wanted.manifest.model_path(node)
     if needed and free is None:

@@ -123,7 +123,7 @@ class Pair:
     def copy(self, _round: int) -> float:
         """As `inv weights` copies, from asking what is there to the last proven file."""
         self._forget()
-        action = CopyModel("b", "bench", "a", self._files)
+        action = CopyModel("b", "bench", "a", "", self._files)
         started = time.perf_counter()
         self._target.copy(action, self._source, QUIET)
         return time.perf_counter() - started

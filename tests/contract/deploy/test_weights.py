@@ -67,7 +67,7 @@ def write(folder: Path, **sizes: int) -> tuple[ModelFile, ...]:
 
 
 def copy(*files: ModelFile) -> CopyModel:
-    return CopyModel("spark-b", "why", "spark-a", files)
+    return CopyModel("spark-b", "why", "spark-a", "image", files)
 
 
 def inbox(tmp_path: Path) -> dict[str, bytes]:
@@ -145,10 +145,24 @@ def test_a_file_that_became_shorter_ends_the_copy(
 def test_a_folder_that_cannot_be_written_is_told_before(
     connection: NodeConnection, tmp_path: Path
 ) -> None:
-    assert ModelFolder(connection, str(tmp_path / "a/b")).problem() == ""
-    assert "/proc" in ModelFolder(connection, "/proc/sys/a").problem()
+    def problem(path: str) -> str:
+        return ModelFolder(connection, path).readiness()[0]
+
+    assert problem(str(tmp_path / "a/b")) == ""
+    assert "/proc" in problem("/proc/sys/a")
     (tmp_path / "file").write_text("")
-    assert "is no folder" in ModelFolder(connection, str(tmp_path / "file/model")).problem()
+    assert "is no folder" in problem(str(tmp_path / "file/model"))
+
+
+def test_what_lies_beside_the_places_is_counted_by_what_it_takes(target: NodeWeights) -> None:
+    assert target.folder.readiness() == ("", 0)
+    target.folder.begin()
+    empty = target.folder.readiness()[1]
+    folder = Path(target.folder.download)
+    (folder / "part").write_bytes(b"x" * 2**20)
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(2**40)
+    assert 2**20 <= target.folder.readiness()[1] - empty < 2**21
 
 
 @pytest.fixture

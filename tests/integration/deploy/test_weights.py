@@ -22,7 +22,9 @@ from builder import pipeline as builder
 from builder.digest import digest_bytes
 from builder.progress import Silent
 from deploy import pipeline, weights_errors
+from deploy.edges.weights import NodeWeights
 from deploy.errors import PreflightError
+from deploy.node_errors import NoPythonError
 from deploy.weights_run import check_weights, weights
 from tests.hub import REPO, REVISION, Hub, serving
 from tests.integration.deploy.conftest import Cluster, until
@@ -170,6 +172,29 @@ def test_a_fetch_that_was_cut_or_killed_goes_on_where_it_was(of_the_hub: Cluster
     assert digests(of_the_hub, "spark-a") == digests(of_the_hub, "spark-b") == wanted(hub)
     (big,) = [path for path in wanted(hub) if path.startswith("extra")]
     assert hub.sent_bytes[big] < BIG * 1.6, "what had come is not fetched again"
+
+
+def test_nodes_without_python_copy_in_containers(
+    of_the_hub: Cluster, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NodeWeights, "has_python", lambda _: False)  # every node here has one
+    with pytest.raises(NoPythonError, match="inv deploy"):
+        weights(of_the_hub.file, Silent())
+    of_the_hub.deploy()
+    assert digests(of_the_hub, "spark-a") == digests(of_the_hub, "spark-b") == wanted(hub)
+    assert not helpers(of_the_hub)
+
+
+@pytest.mark.slow
+def test_a_copy_whose_link_is_cut_goes_on_later(of_the_hub: Cluster, hub: Hub) -> None:
+    with of_the_hub.node("spark-b").cut_from("spark-a"):
+        with pytest.raises(weights_errors.CopyLostError, match="inv doctor"):
+            weights(of_the_hub.file, Silent())
+        assert not set(digests(of_the_hub, "spark-b")) & set(wanted(hub))
+    hub.asked.clear()
+    weights(of_the_hub.file, Silent())
+    assert not hub.asked, "what one node has is not fetched again"
+    assert digests(of_the_hub, "spark-a") == digests(of_the_hub, "spark-b") == wanted(hub)
 
 
 def test_wrong_bytes_are_refused_and_placed_nowhere(of_the_hub: Cluster, hub: Hub) -> None:

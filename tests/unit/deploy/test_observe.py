@@ -55,8 +55,8 @@ class NodeWhoseRankEnds:
     def staged(self) -> frozenset[str]:
         return frozenset()
 
-    def problem(self) -> str:
-        return ""
+    def readiness(self) -> tuple[str, int]:
+        return "", 0
 
     def observe(self, files: object) -> tuple[tuple[()], None]:
         del files
