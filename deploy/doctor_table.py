@@ -131,7 +131,7 @@ def _fabric(node: Node, state: NodeState) -> Iterator[tuple[str, str]]:
         rate = UNKNOWN if device.rate_gbit_s is None else f"{device.rate_gbit_s} Gbit/s"
         width = UNKNOWN if device.pcie_width is None else f"x{device.pcie_width}"
         address = fabric.addresses[index] if index < len(fabric.addresses) else None
-        gids = right_gids(device.gids or (), address) if address else ()
+        gids = right_gids(device.gids or (), address)
         gid = ", ".join(str(gid.index) for gid in gids) or "none"
         yield rows.hca_row(index), f"{name} {state_word}, {rate}, PCIe {width}, GID {gid}"
     firmware = sorted({hcas[name].firmware for name in fabric.hcas if name in hcas})

@@ -58,6 +58,13 @@ def gpu_runtime(manifest: ClusterManifest, node: Node, state: NodeState) -> Iter
             remedy="install the NVIDIA Container Toolkit on the node, then: sudo nvidia-ctk "
             "runtime configure --runtime=docker && sudo systemctl restart docker",
         )
+    if engine.cgroup_driver == "systemd" and not engine.gpu_cdi:
+        yield spot.note(
+            "systemctl daemon-reload takes the GPU away from containers that run",
+            found="cgroup driver systemd, GPUs by the runtime's hook",
+            remedy="after a daemon-reload or an update of packages: inv status, then inv deploy "
+            "once more if it does not serve",
+        )
     if host is not None and host.gpu.driver and not host.gpu.count:
         yield spot.error(
             "NVIDIA's driver is loaded and finds no GPU",
@@ -77,6 +84,13 @@ def gpu_driver(manifest: ClusterManifest, node: Node, state: NodeState) -> Itera
             found="nothing there",
             remedy="install the driver on the node (DGX OS: apt install nvidia-driver-580-open), "
             "reboot, then: nvidia-smi",
+        )
+    elif not version.startswith((known.GOOD_DRIVER, *(bad.version for bad in known.BAD_DRIVERS))):
+        yield spot.note(
+            "the driver is of another branch than most working pairs have",
+            expected=f"{known.GOOD_DRIVER}x",
+            found=version,
+            remedy="nothing, if it serves",
         )
     eager = manifest.serve.args.get("enforce-eager") is True
     for item in known.BAD_DRIVERS:

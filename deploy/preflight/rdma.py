@@ -19,6 +19,9 @@ ACTIVE: Final = "ACTIVE"
 ETHERNET: Final = "Ethernet"
 LINK_UP: Final = "LinkUp"
 ROCE_V2: Final = "RoCE v2"
+MAPPED: Final = f"{'0000:' * 5}ffff:"
+"""How the GIDs of IPv4 addresses begin."""
+
 GID_INDEX: Final = "NCCL_IB_GID_INDEX"
 
 
@@ -101,25 +104,39 @@ def gids(manifest: ClusterManifest, node: Node, state: NodeState) -> Iterator[Fi
         return
     found = {hca.name: hca for hca in state.hcas}
     pinned = (manifest.container.env | node.env).get(GID_INDEX)
-    for index, (name, address) in enumerate(zip(fabric.hcas, fabric.addresses, strict=False)):
+    for index, name in enumerate(fabric.hcas):
         if name not in found:
             continue
         spot = Spot(rows.hca_row(index), (node.name,), at=name)
         table = found[name].gids
+        address = fabric.addresses[index] if index < len(fabric.addresses) else None
         if table is None:
             yield spot.unknown("its GID table could not be read", "show_gids on the node tells it")
             continue
         right = right_gids(table, address)
         if not right:
-            yield spot.error(
-                "the device has no RoCE v2 GID of its address",
-                expected=mapped(address),
-                found=", ".join(f"{gid.index}: {gid.kind}" for gid in table) or "an empty table",
-                remedy="its interface needs the address before the device can use it; then look "
-                "at it with show_gids on the node",
-            )
+            yield _no_gid(spot, table, address)
         elif pinned is not None:
             yield from _pinned(spot, pinned, right)
+
+
+def _no_gid(spot: Spot, table: tuple[GidFacts, ...], address: IPv4Address | None) -> Finding:
+    found = ", ".join(f"{gid.index}: {gid.kind}" for gid in table) or "an empty table"
+    if address is None:
+        return spot.error(
+            "the device has no RoCE v2 GID of any IPv4 address",
+            expected="an interface with an address",
+            found=found,
+            remedy="give its interface an address in a subnet of its own, on every node, and write "
+            "it into cluster.toml as the twin of the node's fabric",
+        )
+    return spot.error(
+        "the device has no RoCE v2 GID of its address",
+        expected=mapped(address),
+        found=found,
+        remedy="its interface needs the address before the device can use it; then look at it with "
+        "show_gids on the node",
+    )
 
 
 def _pinned(spot: Spot, pinned: str, right: tuple[GidFacts, ...]) -> Iterator[Finding]:
@@ -135,16 +152,16 @@ def _pinned(spot: Spot, pinned: str, right: tuple[GidFacts, ...]) -> Iterator[Fi
         )
 
 
-def right_gids(table: tuple[GidFacts, ...], address: IPv4Address) -> tuple[GidFacts, ...]:
-    """The slots of a table that are RoCE v2 and of an IPv4 address."""
-    wanted = mapped(address)
-    return tuple(gid for gid in table if gid.kind == ROCE_V2 and gid.gid == wanted)
+def right_gids(table: tuple[GidFacts, ...], address: IPv4Address | None) -> tuple[GidFacts, ...]:
+    """The slots of a table that are RoCE v2 and of an IPv4 address; of any, if it is None."""
+    begins = MAPPED if address is None else mapped(address)
+    return tuple(gid for gid in table if gid.kind == ROCE_V2 and gid.gid.startswith(begins))
 
 
 def mapped(address: IPv4Address) -> str:
     """An IPv4 address as sysfs writes its GID."""
     digits = address.packed.hex()
-    return f"{'0000:' * 5}ffff:{digits[:4]}:{digits[4:]}"
+    return f"{MAPPED}{digits[:4]}:{digits[4:]}"
 
 
 def both_halves(node: Node, fabric: Fabric, state: NodeState) -> Iterator[Finding]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from builder import pipeline as builder
+from builder.progress import Silent
 from deploy.doctor import doctor
 from deploy.errors import PreflightError
 from deploy.lab import network, nodes
@@ -147,6 +149,19 @@ def test_who_holds_the_port_is_named(cluster: Cluster) -> None:
         holder.communicate()
     assert found.message.place == f"node {A}, TCP port {PORT}"
     assert "python3 (process " in found.message.found
+
+
+def test_ports_of_another_cluster_are_named_as_that_clusters(served: Cluster) -> None:
+    """The same manifest under another name is another cluster, as far as the nodes know."""
+    text, name = served.file.read_text(), served.folder.name
+    served.file.write_text(text.replace(f'name = "{name}"', 'name = "another"'))
+    try:
+        builder.lock(served.file, Silent())
+        found = told(doctor(served.file))
+    finally:
+        served.file.write_text(text)
+    what = f"the sparklock cluster {name} listens on the port"
+    assert found == [("ERROR", f"node {A}, TCP port {port}", what) for port in (PORT, PORT + 1)]
 
 
 def test_all_nodes_are_shown_when_one_cannot_be_reached_and_when_none_can(cluster: Cluster) -> None:

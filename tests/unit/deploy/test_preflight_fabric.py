@@ -115,6 +115,20 @@ def test_one_listed_device_beside_another_that_is_up_is_half_the_rate() -> None:
     assert preflight(goal, down) == ()
 
 
+def test_a_second_device_without_an_address_of_its_own_is_an_error() -> None:
+    parsed = document()
+    for node in parsed["nodes"]:
+        del node["fabric"]["twin"]
+    goal = wanted_of(manifest_of(parsed), lock(), LOCK_DIGEST)
+    states = empty(GOAL)
+    assert preflight(goal, states) == ()
+    first, second = states[A].hcas
+    states[A] = replace(states[A], hcas=(first, replace(second, gids=(V1,))))
+    (found,) = preflight(goal, states)
+    assert found.level is Level.ERROR
+    assert "twin" in found.message.remedy
+
+
 def test_firmware_that_differs_is_a_warning_and_an_unusual_one_a_note() -> None:
     assert [(level, row) for level, row, _ in told(hca_with(firmware="28.42.1000"))] == [
         ("WARNING", "NIC firmware"),

@@ -48,6 +48,12 @@ def test_an_engine_that_gives_no_gpu_is_an_error_where_the_manifest_asks_for_one
     assert told(states_with(NO_GPUS, gpu=Gpu()), NO_GPUS) == []
 
 
+def test_gpus_that_a_daemon_reload_takes_away_are_a_note_and_those_of_cdi_stay() -> None:
+    systemd = replace(empty(GOAL)[A].engine, cgroup_driver="systemd")
+    assert the_one(node_with(engine=systemd)).level is Level.NOTE
+    assert told(node_with(engine=replace(systemd, gpu_cdi=True))) == []
+
+
 def test_no_driver_and_no_gpu_are_errors() -> None:
     assert the_one(states_with(gpu=Gpu(hook=True))).message.what == "NVIDIA's driver is not loaded"
     without = the_one(states_with(gpu=replace(HOST.gpu, count=0)))
@@ -65,7 +71,8 @@ def test_the_driver_branch_that_deadlocks_is_an_error_and_eager_a_warning() -> N
 
 
 def test_drivers_of_two_branches_are_an_error_and_of_one_branch_a_warning() -> None:
-    branch = the_one(states_with(gpu=replace(HOST.gpu, driver="575.57.08")))
+    note, branch = preflight(GOAL, states_with(gpu=replace(HOST.gpu, driver="575.57.08")))
+    assert note.level is Level.NOTE
     assert (branch.level, branch.nodes) == (Level.ERROR, BOTH)
     assert branch.message.found == "spark-a 575.57.08, spark-b 580.95.05"
     point = the_one(states_with(gpu=replace(HOST.gpu, driver="580.82.09")))
