@@ -51,6 +51,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _COMMAND_TIMEOUT_S: Final = 120
+_HASH_ALL: Final = 'printf "%s\\0" "$@" | xargs -0 -n 1 -P "$(nproc)" -- sh -c "$0" sh'
+"""Hashes each of its arguments by the program in `$0`, as many at once as there are processors."""
+
+_HASH_ONE: Final = """
+if command -v openssl >/dev/null; then sum=$(openssl dgst -sha256 -r <"$1") || exit 1
+else sum=$(sha256sum <"$1") || exit 1; fi
+printf '%s  %s\\0' "${sum%% *}" "$1"
+"""
+"""As `sha256sum --zero`, which is several times slower where it was built without OpenSSL."""
+
+_SOME_NOT_HASHED: Final = 123
 _HASH_TIMEOUT_S: Final = 3600
 """Hashing is bound by the disk: 130 GB take minutes."""
 
@@ -223,7 +234,9 @@ class ObservedNode:
         paths = sorted(self.expected.model_files)
         return parse_sha256sums(
             self.run(
-                *("sha256sum", "--zero", "--", *paths), allowed=(0, 1), timeout_s=_HASH_TIMEOUT_S
+                *("sh", "-c", _HASH_ALL, _HASH_ONE, *paths),
+                allowed=(0, _SOME_NOT_HASHED),
+                timeout_s=_HASH_TIMEOUT_S,
             )
         )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass, field
+import shutil
+import subprocess
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +21,8 @@ from verify.errors import (
 from verify.observe import ObservedCluster, ObservedNode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from builder.manifest import Node
 
 CLUSTER = samples.expected()
@@ -119,11 +124,35 @@ def test_a_node_without_grep_is_an_error_and_not_an_absent_device() -> None:
         _ = observed.rdma_ports
 
 
-def test_model_files_that_cannot_be_read_are_absent_and_the_others_are_hashed() -> None:
-    digest = "0" * 64
-    answer = Answer(f"{digest}  /srv/models/tiny/model.safetensors\0", rc=1, stderr="denied")
-    observed, _ = node({"sha256sum": answer})
-    assert observed.model_sha256 == {"/srv/models/tiny/model.safetensors": digest}
+class ThisMachine:
+    """A Host whose commands run here."""
+
+    def run(self, command: str, *args: str) -> Answer:
+        assert command.split() == ["%s"] * len(args)
+        done = subprocess.run(args, capture_output=True, text=True, check=False)
+        return Answer(done.stdout, done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("programs", ["all", "no openssl"])
+def test_model_files_that_cannot_be_read_are_absent_and_the_others_are_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: str
+) -> None:
+    if programs != "all":
+        (tmp_path / "bin").mkdir()
+        for name in ("sh", "timeout", "xargs", "nproc", "printf", "sha256sum"):
+            (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    names = ("a", "with space", "-n", "a'b\"c$(d)\\x")
+    for name in names:
+        (tmp_path / name).write_text(name)
+    paths = [str(tmp_path / name) for name in (*names, "gone")]
+    files = dict.fromkeys(paths, "")
+    observed = ObservedNode(
+        replace(CLUSTER.head, model_files=files), CLUSTER, ThisMachine(), "/run/docker.sock"
+    )
+    assert observed.model_sha256 == {
+        str(tmp_path / name): hashlib.sha256(name.encode()).hexdigest() for name in names
+    }
 
 
 def test_the_inside_is_asked_for_everything_the_lock_and_the_manifest_name() -> None:
