@@ -185,6 +185,11 @@ class ContainerSection(Section):
         description="whether the nodes keep what vLLM, Triton, FlashInfer and CUDA compile at a "
         "start, by image and model; keep is the default",
     )
+    drop_page_cache: bool | None = Field(
+        default=None,
+        description="whether the node's page cache is dropped before a rank starts; unset = when "
+        "less is free than vLLM asks for",
+    )
     log_mb: Positive | None = Field(
         default=None, description="size of one file of a rank's log in MB; 10 by default"
     )

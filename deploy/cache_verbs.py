@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def caches(file: Path, *, clear: bool = False, break_guard: bool = False) -> CachesReport:
     """The caches of every node and, to `clear`, those removed that no container has any more.
 
-    A cache that a container has, running or not, goes with it: after `inv stop` none is left. A
+    A cache that a container has, running or not, stays: after `inv stop --remove` none has one. A
     node that cannot be reached is told in the report.
     """
     loaded = read_manifest(file)

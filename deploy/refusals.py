@@ -47,6 +47,12 @@ KNOWN: Final[Sequence[tuple[re.Pattern[str], str, str]]] = tuple(
             "install nvidia-container-toolkit on the node, then: nvidia-ctk runtime configure",
         ),
         (
+            r'error gathering device information.*"(?P<name>/dev/infiniband/[^"]+)"',
+            "the node's RDMA devices have other files than when the container was made: {name} is "
+            "gone",
+            "inv stop --remove, then inv deploy: containers are made anew, with the files of now",
+        ),
+        (
             r'error gathering device information.*"(?P<name>/[^"]+)"',
             "the node has no device {name}",
             "load the RDMA driver on the node, or correct devices of [container]",

@@ -272,6 +272,7 @@ class RemoteNode:
             case actions.StopContainer():
                 self._engine.stop(action.name, grace_s=GRACE_S)
             case actions.StartContainer():
+                self._make_room()
                 self._engine.start(action.name)
             case actions.AcceptContainer() | actions.RetireContainer():
                 self._engine.rename(action.name, action.final_name)
@@ -279,6 +280,13 @@ class RemoteNode:
                 self._engine.remove(action.name)
             case _:
                 raise AssertionError(action)
+
+    def _make_room(self) -> None:
+        from deploy.edges.page_cache import make_room  # noqa: PLC0415 - a look starts nothing
+
+        told = make_room(self._connection, self._manifest)
+        if told:
+            self._tell(told)
 
     def restore_model(self, action: actions.PlaceModel) -> None:
         """Undo the placing of model files, however far it came."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder.progress import Silent
-from deploy import daily, pipeline
+from deploy import daily, keeping, pipeline
 from deploy.launch_errors import ApiKeyError
 from tests.integration.deploy.conftest import NODES
 from verify.run import run_checks
@@ -49,9 +49,15 @@ def test_a_server_with_a_key_is_deployed_verified_and_given_another(
     told += [(cluster.folder / name).read_text() for name in ("lockfile.json", "cluster.toml")]
     told += [cluster.node(name).run(["ps", "axww", "-o", "args"]) for name in NODES]
     told.append(environment_of(cluster, "spark-b"))
+    assert f"VLLM_API_KEY={SECOND}" in environment_of(cluster, "spark-a")
+
+    monkeypatch.delenv(VARIABLE)
+    back = keeping.rollback(cluster.file, None, Silent())
+    assert back.answer
+    assert f"VLLM_API_KEY={FIRST}" in environment_of(cluster, "spark-a")
+    told += [back.text(), json.dumps(back.as_json())]
     for key in (FIRST, SECOND):
         assert not [text for text in told if key in text]
-    assert f"VLLM_API_KEY={SECOND}" in environment_of(cluster, "spark-a")
 
 
 def verified(cluster: Cluster) -> str:

@@ -41,7 +41,8 @@ def test_what_was_compiled_is_found_again_with_the_same_image_and_model_alone(
     listed = caches(cluster.file)
     assert [node for node, _ in listed.kept] == sorted([*NODES, *NODES])
     assert all(cache.size_bytes for _, cache in listed.kept)
-    daily.stop(cluster.file)
+    assert caches(cluster.file, clear=True).removed == []  # they are kept with their generations
+    daily.stop(cluster.file, remove=True)
     cleared = caches(cluster.file, clear=True)
     assert (len(cleared.removed), cleared.kept) == (4, [])
     assert caches(cluster.file).text() == f"{cluster.folder.name}: no caches"
