@@ -48,8 +48,7 @@ KNOWN: Final[Sequence[tuple[re.Pattern[str], str, str]]] = tuple(
         ),
         (
             r'error gathering device information.*"(?P<name>/dev/infiniband/[^"]+)"',
-            "the node's RDMA devices have other files than when the container was made: {name} is "
-            "gone",
+            "the node's RDMA devices have other files than at the container's making: no {name}",
             "inv stop --remove, then inv deploy: containers are made anew, with the files of now",
         ),
         (
