@@ -106,3 +106,22 @@ class MeasuredCommandError(BenchError):
                 remedy="run the command by itself and mend what it says",
             ),
         )
+
+
+class NoCompletionError(BenchError):
+    """A server that was to be measured answers no completion."""
+
+    def __init__(self, address: str, waited_s: float) -> None:
+        super().__init__(address, waited_s)
+        self.address, self.waited_s = address, waited_s
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """One message."""
+        return (
+            Message(
+                place=self.address,
+                what=f"no completion within {self.waited_s:g} s",
+                remedy="run the bench again; inv logs shows why if it stays so",
+            ),
+        )

@@ -30,9 +30,9 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The claim: the most that the ratio, or our own median, may be."""
+    """The claim: the most that the ratio, our own median, or that less the yardstick's may be."""
 
-    of: Literal["ratio", "median"]
+    of: Literal["ratio", "median", "difference"]
     at_most: float
 
 
@@ -60,11 +60,18 @@ class Result:
         return self.ours.median / self.theirs.median
 
     @property
+    def difference(self) -> float | None:
+        """Our median less the yardstick's; None without a yardstick."""
+        return None if self.theirs is None else self.ours.median - self.theirs.median
+
+    @property
     def met(self) -> bool | None:
         """Whether the claim holds; None when nothing is claimed. A ratio that is none fails."""
         if self.limit is None:
             return None
-        value = self.ours.median if self.limit.of == "median" else self.ratio
+        value = {"median": self.ours.median, "ratio": self.ratio, "difference": self.difference}[
+            self.limit.of
+        ]
         return value is not None and value <= self.limit.at_most
 
     @property

@@ -14,6 +14,7 @@ from tests.bench import (
     closure,
     delivery,
     first_delivery,
+    gap,
     lab_cycle,
     listing,
     memory,
@@ -21,6 +22,7 @@ from tests.bench import (
     reading,
     rebuilding,
     redeploy,
+    status,
     weights,
 )
 from tests.bench.errors import UnknownBenchmarkError
@@ -46,7 +48,9 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "memory": memory.measure,
     "lab": lab_cycle.measure,
     "preflight": preflight.measure,
+    "status": status.measure,
     "redeploy": redeploy.measure,
+    "gap": gap.measure,
     "delivery": delivery.measure,
     "first": first_delivery.measure,
     "weights": weights.measure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,7 +21,7 @@ from tests.bench.base_image import write_base, write_image
 from tests.bench.errors import BenchBusyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -74,6 +74,7 @@ class Workplace:
         self.long = long
         self.lab = LabSpec(root, "bench", ".sparklock/bench-lab", subnets=(70, 71))
         self.other_lab = LabSpec(root, "bench2", ".sparklock/bench-lab-2", subnets=(72, 73))
+        self.four_lab = LabSpec(root, "bench4", ".sparklock/bench-lab-4", 4, subnets=(74, 75))
         self.folder = root / ".sparklock" / "bench"
         self._stack = ExitStack()
         self._bases: dict[int, LabImage] = {}
@@ -102,25 +103,31 @@ class Workplace:
 
     def _clear(self) -> None:
         """Remove what this run made, or one that was killed left."""
-        for spec in (self.lab, self.other_lab):
+        for spec in (self.lab, self.other_lab, self.four_lab):
             if spec.path.exists():
                 lab_down(spec)
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
     def cluster(
-        self, name: str, *, base_mb: int = 0, images: Mapping[str, LabImage] | None = None
+        self,
+        name: str,
+        *,
+        base_mb: int = 0,
+        images: Mapping[str, LabImage] | None = None,
+        lab: LabSpec | None = None,
     ) -> Cluster:
         """A new cluster like the embedded default, over a base that is `base_mb` MB larger; locked.
 
         `images` are other ones to use, as `image` gives them: for `base` or a donor's name. Its
-        nodes are the lab's, which need not be up.
+        nodes are those of `lab`, or of the pair's, which need not be up.
         """
+        nodes = lab or self.lab
         cluster = Cluster(self.folder / name)
         shutil.copytree(self.root / "examples" / "lab", cluster.folder / "examples" / "lab")
         text = (self.root / "cluster.toml").read_text()
-        ssh_config = f"../../{self.lab.ssh_config.relative_to(self.folder.parent)}"
-        document: Any = tomlkit.parse(lab_manifest(text, self.lab, ssh_config))
+        ssh_config = f"../../{nodes.ssh_config.relative_to(self.folder.parent)}"
+        document: Any = tomlkit.parse(lab_manifest(text, nodes, ssh_config))
         document["name"] = name
         document["model"]["path"] = f"/srv/models/{name}"
         used = dict(images or {})
@@ -152,6 +159,19 @@ class Workplace:
             self._pair = self.cluster("pair", base_mb=LARGE_MB)
             deployer.deploy(self._pair.file, Silent())
         return self._pair
+
+    @contextmanager
+    def four(self) -> Iterator[Cluster]:
+        """A cluster of four ranks that serves, in a lab of its own."""
+        self.progress.note("a lab of four nodes, and a server of four ranks in it")
+        self.require_lab_machine()
+        try:
+            lab_up(self.four_lab, Silent())
+            cluster = self.cluster("four", lab=self.four_lab)
+            deployer.deploy(cluster.file, Silent())
+            yield cluster
+        finally:
+            lab_down(self.four_lab)
 
     def _base(self, size_mb: int) -> LabImage:
         """The lab's base with a large layer over it, of bytes that nothing compresses."""

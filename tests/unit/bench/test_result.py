@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import pytest
 
@@ -40,6 +41,8 @@ def test_without_a_yardstick_or_with_one_of_nothing_there_is_no_ratio(
         pytest.param(4.0, Limit("ratio", 2), True, id="ratio at the limit"),
         pytest.param(3.0, Limit("median", 3), True, id="median at the limit"),
         pytest.param(3.1, Limit("median", 3), False, id="median above"),
+        pytest.param(3.5, Limit("difference", 1.5), True, id="difference at the limit"),
+        pytest.param(4.0, Limit("difference", 1.5), False, id="difference above"),
         pytest.param(99.0, None, None, id="nothing claimed"),
     ],
 )
@@ -47,8 +50,11 @@ def test_a_claim_is_met_up_to_its_limit(ours: float, limit: Limit | None, met: o
     assert result(samples(ours), samples(2.0), limit=limit).met is met
 
 
-def test_a_claim_on_a_ratio_that_does_not_exist_is_not_met() -> None:
-    assert result(samples(1.0), None, limit=Limit("ratio", 2)).met is False
+@pytest.mark.parametrize("of", ["ratio", "difference"])
+def test_a_claim_beside_a_yardstick_that_does_not_exist_is_not_met(
+    of: Literal["ratio", "difference"],
+) -> None:
+    assert result(samples(1.0), None, limit=Limit(of, 2)).met is False
 
 
 def test_the_text_has_both_medians_their_spread_the_ratio_and_the_verdict() -> None:
