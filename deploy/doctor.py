@@ -14,7 +14,7 @@ from builder.errors import LockError, NodeError
 from deploy.doctor_report import DoctorReport, unlocked, unreached
 from deploy.doctor_table import table
 from deploy.edges.links import try_links
-from deploy.preflight import preflight, preflight_unlocked
+from deploy.preflight import preflight, preflight_unlocked, rows
 from deploy.preflight.links import links
 from deploy.reaching import reached, wanted_by
 from deploy.together import each
@@ -59,11 +59,12 @@ def doctor(file: Path) -> DoctorReport:
                 tried = try_links(manifest, _connections(nodes, states))
         except NodeError as error:
             findings += unreached((error,))
+    silent = {name for item in findings if item.row == rows.ENGINE for name in item.nodes}
     checked = preflight(wanted, states) if wanted else preflight_unlocked(manifest, states)
     return DoctorReport(
         cluster=manifest.name,
         nodes=tuple(node.name for node in manifest.nodes),
-        table=table(manifest, wanted, states, tried),
+        table=table(manifest, wanted, states, tried, silent),
         findings=(*findings, *checked, *links(manifest, tried)),
     )
 

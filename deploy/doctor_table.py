@@ -14,7 +14,7 @@ from deploy.preflight.rdma import right_gids
 from deploy.weights import missing_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from builder.manifest import ClusterManifest, Node
     from deploy.host import Memory
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deploy.wanted import Wanted
 
 UNKNOWN: Final = "unknown"
+REACHED: Final = "reached"
 WORST: Final = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
 GAP: Final = "  "
 
@@ -41,13 +42,18 @@ def table(
     wanted: Wanted | None,
     states: Mapping[str, NodeState],
     tried: Sequence[WayFacts],
+    silent: Collection[str] = (),
 ) -> tuple[Row, ...]:
-    """The rows of all nodes that were observed; `tried` are the ways between them."""
+    """The rows of all nodes that were observed; `tried` are the ways between them.
+
+    `silent` are nodes that ssh reached and whose engine told nothing.
+    """
     facts = {
         node.name: dict(_facts(manifest, wanted, node, states[node.name], tried))
         for node in manifest.nodes
         if node.name in states
     }
+    facts |= {name: {rows.SSH: REACHED} for name in silent}
     names = list(dict.fromkeys(name for of_node in facts.values() for name in of_node))
     return tuple(
         Row(name, tuple(facts.get(node.name, {}).get(name, "") for node in manifest.nodes))
@@ -62,7 +68,7 @@ def _facts(
     state: NodeState,
     tried: Sequence[WayFacts],
 ) -> Iterator[tuple[str, str]]:
-    yield rows.SSH, "reached"
+    yield rows.SSH, REACHED
     yield rows.ENGINE, f"Docker {state.engine.version}, {state.engine.store.value}"
     yield rows.PROCESSOR, state.engine.platform
     yield from _machine(manifest, state)

@@ -133,8 +133,11 @@ def _without_link(path: str) -> str:
 
 
 def netdev_facts(output: bytes) -> tuple[NetdevFacts, ...]:
-    """The interfaces in the output of `ip -json address show`; `ip` prints nothing for none."""
-    found: list[dict[str, Any]] = json.loads(output or b"[]")
+    """The interfaces in the output of `ip -json address show`; none if it is no such output."""
+    try:
+        found: list[dict[str, Any]] = json.loads(output or b"[]")
+    except ValueError:
+        return ()
     return tuple(sorted((_netdev(item) for item in found if item), key=lambda item: item.name))
 
 

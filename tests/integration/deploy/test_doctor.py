@@ -173,6 +173,11 @@ def test_all_nodes_are_shown_when_one_cannot_be_reached_and_when_none_can(cluste
         node.restore_host_key()
     assert told(report) == [("ERROR", f"node {B}", "the host key of the node has changed")]
     assert report.table[0].cells == ("reached", "")
+    node.stop_engine()
+    silent = doctor(cluster.file)
+    node.start_engine()
+    assert told(silent) == [("ERROR", f"node {B}", "there is no Docker socket")]
+    assert silent.table[0].cells == ("reached", "reached")
     for name in NODES:
         cluster.node(name).stop_sshd()
     nobody = doctor(cluster.file)

@@ -137,6 +137,14 @@ def test_an_engine_lifts_limits_by_its_own_or_by_its_rights(
     assert host(**changed).memlock is lifts
 
 
+def test_an_ip_that_knows_no_json_leaves_the_interfaces_unknown() -> None:
+    assert machine_facts("\x1enetdevs\nBusyBox v1.36.1 multi-call binary.\n").netdevs == ()
+
+
+def test_a_date_without_fractions_of_a_second_is_no_clock() -> None:
+    assert machine_facts("\x1eclock\n1796071939.%N\n").host.clock_ahead_s is None
+
+
 def test_a_node_that_tells_nothing_is_known_for_nothing() -> None:
     facts = machine_facts("")
     assert facts.host == HostFacts(sockets_known=False)
