@@ -16,7 +16,7 @@ from deploy.caches import chosen_cache
 from deploy.generations import history_of, short
 from deploy.images import images_of
 from deploy.state import Standing
-from deploy.weights import missing_model, places, sends, settles, sharing
+from deploy.weights import missing_model, places, settles, sharing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -126,6 +126,7 @@ def _replace(
 ) -> Plan:
     """The plan that makes a new generation and switches to it."""
     number = history.newest + 1
+    shared = sharing(wanted, states)
     reason = _why(wanted, history.current, models)
     names = [(spec.node, spec.name(number) + Standing.TRIAL.value) for spec in wanted.specs]
     workers, head = switching.start(names, "all ranks exist")
@@ -135,8 +136,8 @@ def _replace(
         number,
         (
             (Phase.CLEAR, switching.leftovers(history)),
-            (Phase.PREPARE, (*sends(wanted, states), *images_of(wanted, states))),
-            *sharing(wanted, states).phases,
+            (Phase.PREPARE, (*shared.send, *images_of(wanted, states))),
+            *shared.phases,
             (Phase.CREATE, _create(wanted, states, number, reason)),
             (Phase.STOP, switching.stop(rest, reason)),
             (Phase.PLACE, places(wanted, states)),

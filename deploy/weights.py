@@ -1,4 +1,4 @@
-"""Which node gets which model files from where: from the Hub once, then over the fabric."""
+"""Which node gets which model files from where: to one node once, then over the fabric."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deploy.images import images_of
 from deploy.state import lacking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from builder.lock import ModelFile
     from deploy.actions import AnyAction
@@ -30,16 +30,21 @@ HELPER: Final = "io.sparklock.helper"
 """Label of a container that helps for a while and is no rank: the cluster's name."""
 
 
+LARGE_BYTES: Final = 64 * 2**20
+"""What has to be lacking before files of our own are sent to one node alone, and copied there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What has to travel for a model of the Hub; empty for one of our own, which is sent."""
+    """What has to travel so that every node has the model; a copy may be of what came before."""
 
+    send: tuple[SendModel, ...] = ()
     fetch: tuple[FetchModel, ...] = ()
     copy: tuple[CopyModel, ...] = ()
 
     @property
     def phases(self) -> tuple[tuple[Phase, tuple[AnyAction, ...]], ...]:
-        """The two steps, in order: a copy may be of what was fetched."""
+        """What needs the image on the nodes, in order; sending does not."""
         return ((Phase.FETCH, self.fetch), (Phase.COPY, self.copy))
 
 
@@ -47,37 +52,42 @@ def sharing(wanted: Wanted, states: Mapping[str, NodeState]) -> Sharing:
     """How every node gets the files it lacks.
 
     What one node has, in its place or from an interrupted run, the others get from it. What none
-    has comes from the Hub to the node that lacks least, and to the others from there.
+    has comes from the Hub, or from us, to the node that lacks least, and to the others from there.
+    Small files of our own are sent to each node.
     """
+    names = [node.name for node in wanted.manifest.nodes]
+    lacks = {name: lacking(wanted.model_files, states[name]) for name in names}
     model = wanted.manifest.model
-    if model.repo is None or model.revision is None:
-        return Sharing()
-    lacks = {
-        node.name: lacking(wanted.model_files, states[node.name]) for node in wanted.manifest.nodes
-    }
-    nowhere = {file.path for file in wanted.model_files}.intersection(
-        *({file.path for file in files} for files in lacks.values())
-    )
-    first = min(lacks, key=lambda name: sum(file.size_bytes for file in lacks[name]))
-    fetched = tuple(file for file in wanted.model_files if file.path in nowhere)
-    fetch = FetchModel(
-        first,
-        "no node has them" if len(lacks) > 1 else "missing or different",
-        wanted.image.reference,
-        model.repo,
-        model.revision,
-        fetched,
-    )
+    first = min(names, key=lambda name: _size_bytes(lacks[name]))
+    others = sum(_size_bytes(lacks[name]) for name in names if name != first)
+    if model.files is not None and others < LARGE_BYTES:
+        return Sharing(
+            send=tuple(_send(wanted, name, lacks[name]) for name in names if lacks[name])
+        )
+    paths = {file.path for file in wanted.model_files}
+    absent = {name: {file.path for file in files} for name, files in lacks.items()}
+    nowhere = paths.intersection(*absent.values())
+    brought = tuple(file for file in wanted.model_files if file.path in nowhere)
     holders = dict.fromkeys(nowhere, first)
-    for name, files in lacks.items():
-        there = {file.path for file in wanted.model_files} - {file.path for file in files}
-        holders |= {path: name for path in there if path not in holders}
-    copies = tuple(
-        copy
-        for node in wanted.manifest.nodes
-        for copy in _copies(wanted, node.name, lacks[node.name], holders)
-    )
-    return Sharing((fetch,) if fetched else (), copies)
+    for name in names:
+        holders |= {path: name for path in paths - absent[name] if path not in holders}
+    copy = tuple(item for name in names for item in _copies(wanted, name, lacks[name], holders))
+    if not brought:
+        return Sharing(copy=copy)
+    if model.repo is None or model.revision is None:
+        return Sharing(send=(_send(wanted, first, brought),), copy=copy)
+    image, reason = wanted.image.reference, "no node has them"
+    fetch = FetchModel(first, reason, image, model.repo, model.revision, brought)
+    return Sharing(fetch=(fetch,), copy=copy)
+
+
+def _send(wanted: Wanted, name: str, files: tuple[ModelFile, ...]) -> SendModel:
+    folders = {node.name: wanted.manifest.model_path(node) for node in wanted.manifest.nodes}
+    return SendModel(name, f"missing or different in {folders[name]}", folders[name], files)
+
+
+def _size_bytes(files: Iterable[ModelFile]) -> int:
+    return sum(file.size_bytes for file in files)
 
 
 def _copies(
@@ -103,7 +113,7 @@ def weights_steps(
     fetchers = [action.node for action in shared.fetch]
     images = [action for action in images_of(wanted, states) if action.node in fetchers]
     steps: list[tuple[Phase, tuple[AnyAction, ...]]] = [
-        (Phase.PREPARE, (*sends(wanted, states), *images)),
+        (Phase.PREPARE, (*shared.send, *images)),
         *shared.phases,
     ]
     if place:
@@ -118,17 +128,6 @@ def missing_model(wanted: Wanted, state: NodeState) -> tuple[ModelFile, ...]:
     """The model files that a node has not in their places, or has there with other bytes."""
     there = {file.path: file.digest for file in state.model_files}
     return tuple(file for file in wanted.model_files if there.get(file.path) != file.digest)
-
-
-def sends(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[SendModel]:
-    """What brings a model of our own to every node that lacks files of it."""
-    if wanted.manifest.model.files is None:
-        return
-    for node in wanted.manifest.nodes:
-        files = lacking(wanted.model_files, states[node.name])
-        if files:
-            folder = wanted.manifest.model_path(node)
-            yield SendModel(node.name, f"missing or different in {folder}", folder, files)
 
 
 def places(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[PlaceModel]:

@@ -10,7 +10,7 @@ from deploy.actions import CopyModel, FetchModel, Phase, PlaceModel
 from deploy.plan import make_plan
 from deploy.state import ModelFileFacts
 from deploy.wanted import wanted as wanted_of
-from deploy.weights import sharing, weights_steps
+from deploy.weights import LARGE_BYTES, sharing, weights_steps
 from deploy.weights_report import NodeWeightsReport, WeightsReport
 from tests.unit.deploy.clusters import LOCK_DIGEST, MODEL, document, fit, lock, manifest_of, wanted
 from tests.unit.deploy.simulation import applied
@@ -75,10 +75,26 @@ def test_what_waits_beside_its_place_does_not_travel_again() -> None:
     assert found.fetch == ()
 
 
-def test_a_model_of_our_own_is_sent_and_not_shared() -> None:
+def test_a_small_model_of_our_own_is_sent_to_each_node() -> None:
     goal = wanted()
-    assert sharing(goal, having(goal, {})) == sharing(goal, having(goal, {"spark-b": PATHS}))
-    assert not sharing(goal, having(goal, {})).copy
+    found = sharing(goal, having(goal, {}))
+    assert [(a.node, [f.path for f in a.files]) for a in found.send] == [
+        ("spark-a", [*PATHS]),
+        ("spark-b", [*PATHS]),
+    ]
+    assert not found.copy
+    assert [a.node for a in sharing(goal, having(goal, {"spark-b": PATHS})).send] == ["spark-a"]
+
+
+def test_a_large_one_is_sent_to_one_node_and_copied_from_there() -> None:
+    small = wanted()
+    large = tuple(f.model_copy(update={"size_bytes": LARGE_BYTES}) for f in small.model_files)
+    goal = replace(small, model_files=large)
+    found = sharing(goal, having(goal, {}))
+    assert [a.node for a in found.send] == ["spark-a"]
+    assert brought(found.copy) == [("spark-b", "spark-a", [*PATHS])]
+    found = sharing(goal, having(goal, {"spark-b": PATHS, "spark-a": PATHS[:1]}))
+    assert (found.send, brought(found.copy)) == ((), [("spark-a", "spark-b", [*PATHS[1:]])])
 
 
 @pytest.mark.parametrize("there", list(product((False, True), repeat=2 * len(PATHS))))
