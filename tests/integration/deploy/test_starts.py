@@ -144,6 +144,19 @@ def test_a_rank_that_is_frozen_while_it_starts_is_told(cluster: Cluster) -> None
     assert "frozen" in cause.verdict.what
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_rank_that_ends_first_is_named_with_its_own_words(cluster: Cluster, rank: int) -> None:
+    launched_by(cluster, LATE, **{f"rank{rank}": {"MORE_ARGS": "--no-such-flag"}})
+    with pytest.raises(errors.DeployFailedError) as caught:
+        cluster.deploy()
+    cause = caught.value.cause
+    assert isinstance(cause, errors.StartFailedError)
+    assert cause.verdict.rank == cause.ends[0].rank == rank
+    assert cause.ends[0].exit_code == 2
+    assert "unrecognized arguments: --no-such-flag" in cause.verdict.what
+    assert cluster.containers() == {node: [] for node in NODES}
+
+
 def test_a_rank_whose_container_is_removed_is_told_at_once(cluster: Cluster) -> None:
     launched_by(cluster, LATE, rank1={"LATE_S": "600"})
     node, name = cluster.node(WORKER), trial(cluster, 1)
