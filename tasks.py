@@ -135,29 +135,39 @@ def build(
 
 
 @task(
-    iterable=["keep"],
+    iterable=["keep_lock"],
     help=help_for(
-        "file", "json",
+        "file", "json", "break-guard",
         all="also remove the base's layers, which its source has still",
-        keep="another lock whose blobs stay; can be given more than once",
+        keep="also on the nodes: all but the current generation and this many others",
+        keep_lock="another lock whose blobs stay; can be given more than once",
         dry_run="only say what would go",
-    ),
+    )
 )  # fmt: skip
 @reported
 def gc(
     _ctx: Context,
-    keep: list[str],
+    keep_lock: list[str],
     file: str = FILE,
     all: bool = False,  # noqa: A002 - the option's name
+    keep: str | None = None,
     dry_run: bool = False,
     json: bool = False,
+    break_guard: bool = False,
 ) -> None:
-    """Remove from .sparklock/store what the lock does not need; say what must be fetched again."""
+    """Remove from .sparklock/store what the lock does not need; with --keep on the nodes, too."""
     from builder.collecting import collect
-    from builder.options import path_of
+    from builder.options import path_of, whole_number
+    from deploy import keeping
+    from deploy.generations_reports import CollectedReport
 
-    kept = [path for text in keep if (path := path_of(text, option="--keep"))]
-    say(collect(Path(file), everything=all, keep=kept, dry_run=dry_run), as_json=json)
+    kept = [path for text in keep_lock if (path := path_of(text, option="--keep-lock"))]
+    number = None if keep is None else whole_number(keep, option="--keep", least=0)
+    path, sweep = Path(file), None
+    if number is not None:
+        sweep = keeping.sweep(path, keep=number, dry_run=dry_run, break_guard=break_guard)
+    store = collect(path, everything=all, keep=kept, dry_run=dry_run)
+    say(CollectedReport(store, sweep), as_json=json)
 
 
 @task(help=help_for(check="fail when the committed schema is not current; write nothing"))

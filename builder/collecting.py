@@ -83,7 +83,7 @@ class Collected:
             lines.append(f"  to fetch  {size_text(size_bytes)} of {name} again: {need}")
         return "\n".join(lines)
 
-    def as_json(self) -> JsonValue:
+    def as_json(self) -> dict[str, JsonValue]:
         """The outcome as a JSON object; other places than the store may come beside it."""
         return {
             "dry_run": self.dry_run,

@@ -34,6 +34,11 @@ INPUTS: Final = "io.sparklock.inputs"
 """Image label: digest of everything that determined the image."""
 
 
+def image_repository(cluster: str) -> str:
+    """The repository of a cluster's images in an engine, such as `sparklock/lab`."""
+    return f"sparklock/{cluster}"
+
+
 def image_reference(cluster: str, manifest_digest: Digest) -> str:
     """The tag a cluster's image has in an engine, such as `sparklock/lab:0123456789ab`."""
-    return f"sparklock/{cluster}:{hex_of(manifest_digest)[:12]}"
+    return f"{image_repository(cluster)}:{hex_of(manifest_digest)[:12]}"

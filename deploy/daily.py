@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from builder.edges.files import read_manifest
-from deploy.generations import history_of
+from deploy.generations import history_of, short
+from deploy.halfway import half_states
 from deploy.plan import make_plan
 from deploy.reaching import connected, guarded, reached, wanted_by
 from deploy.reports import LogsReport, NodeStatus, RankLog, StatusReport, StopReport
@@ -31,11 +32,19 @@ def status(file: Path) -> StatusReport:
         tasks = {name: partial(node.observe, wanted) for name, node in nodes.items()}
         states, unobserved = each(tasks)
     failure = failure_of((*unreached, *unobserved))
+    shown = tuple(NodeStatus(s.node, s.engine, s.containers) for s in states.values())
+    if failure is not None:
+        return StatusReport(wanted.manifest.name, shown, None, failure)
+    plan = make_plan(wanted, states)
+    history = history_of({name: state.containers for name, state in states.items()})
+    current = history.current
+    other = current is not None and current.lock_digest != wanted.lock_digest
     return StatusReport(
         cluster=wanted.manifest.name,
-        nodes=tuple(NodeStatus(s.node, s.engine, s.containers) for s in states.values()),
-        plan=make_plan(wanted, states) if failure is None else None,
-        failure=failure,
+        nodes=shown,
+        plan=plan,
+        halves=half_states(history, plan.generation),
+        made_from=short(current.lock_digest) if current and other else "",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from deploy.generations import short
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from builder.digest import JsonValue
     from deploy.actions import Plan
     from deploy.generations import Generation, History
+    from deploy.generations_gc import Sweep
 
 HEAD = ("generation", "state", "lock", "image", "created", "started", "ranks")
 
@@ -134,3 +135,31 @@ class RollbackReport:
             "answer": self.answer,
             "plan": self.plan.as_json(),
         }
+
+
+class Collected(Protocol):
+    """What went from the local store."""
+
+    def text(self) -> str:
+        """Lines of plain text."""
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """A JSON object."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedReport:
+    """What went from the local store and, if they were asked, from the nodes."""
+
+    store: Collected
+    sweep: Sweep | None
+
+    def text(self) -> str:
+        """Both as lines of plain text."""
+        nodes = [] if self.sweep is None else [self.sweep.text()]
+        return "\n".join([*nodes, self.store.text()])
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Both as one JSON object."""
+        nodes: JsonValue = None if self.sweep is None else self.sweep.as_json()
+        return {**self.store.as_json(), "cluster": nodes}

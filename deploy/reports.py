@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from builder.privileges import Weakening
     from deploy.actions import Plan
     from deploy.delivery import Delivered
+    from deploy.halfway import HalfState
     from deploy.preflight.finding import Finding
     from deploy.state import ContainerFacts, EngineFacts
 
@@ -171,13 +172,16 @@ def _container(item: ContainerFacts) -> dict[str, JsonValue]:
 class StatusReport:
     """What runs on all nodes, and whether it is what the lock says.
 
-    `failure` is why some of the nodes could not be asked; then there is no plan.
+    `failure` is why some of the nodes could not be asked; then there is no plan. `halves` is what
+    was left half done, and `made_from` the lock of the current generation if that is another one.
     """
 
     cluster: str
     nodes: tuple[NodeStatus, ...]
     plan: Plan | None
     failure: SparklockError | None = None
+    halves: tuple[HalfState, ...] = ()
+    made_from: str = ""
 
     @property
     def up_to_date(self) -> bool:
@@ -192,7 +196,10 @@ class StatusReport:
             verdict = "unknown, since not every node could be asked"
         elif self.plan.up_to_date:
             verdict = self.plan.text()
-        return "\n".join([*lines, f"{self.cluster}: {verdict}"])
+        if self.made_from:
+            verdict += f" (what is current was made from lock {self.made_from})"
+        halves = (f"  half done  {half.text()}" for half in self.halves)
+        return "\n".join([*lines, f"{self.cluster}: {verdict}", *halves])
 
     def as_json(self) -> dict[str, JsonValue]:
         """The status as a JSON object."""
@@ -200,6 +207,8 @@ class StatusReport:
             "cluster": self.cluster,
             "up_to_date": self.up_to_date,
             "nodes": [node.as_json() for node in self.nodes],
+            "half_done": [half.as_json() for half in self.halves],
+            "made_from": self.made_from or None,
             "failures": _failures(self.failure),
         }
 

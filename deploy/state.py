@@ -88,6 +88,14 @@ class ImageFacts:
         return bool(self.tags) and all(tag.endswith(TRIAL) for tag in self.tags)
 
 
+@dataclass(frozen=True, slots=True)
+class ImageName:
+    """A name that an engine has for an image, such as `sparklock/lab:0123456789ab`."""
+
+    name: str
+    engine_id: str
+
+
 class RegistryAnswer(Enum):
     """What the base's registry says to a node's engine, asked without a login."""
 

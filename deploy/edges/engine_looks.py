@@ -17,7 +17,7 @@ from deploy.edges.engine_reads import EngineReads, EngineStatusError
 from deploy.edges.ranks import NEVER, rank_state
 from deploy.host import OtherContainer
 from deploy.logscan import later_lines
-from deploy.state import ContainerFacts, EngineFacts, ImageFacts, ImageStore
+from deploy.state import ContainerFacts, EngineFacts, ImageFacts, ImageName, ImageStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -92,6 +92,17 @@ class EngineLooks:
         """
         with self._looking("list images"):
             return frozenset(str(item["Id"]) for item in self._reads.images())
+
+    def image_names(self, repository: str) -> tuple[ImageName, ...]:
+        """Every name of an image in a repository, such as `sparklock/lab`, sorted."""
+        with self._looking("list images"):
+            found = [
+                ImageName(str(name), str(item["Id"]))
+                for item in self._reads.images()
+                for name in item.get("RepoTags") or ()
+            ]
+        own = (item for item in found if item.name.rpartition(":")[0] == repository)
+        return tuple(sorted(own, key=lambda item: item.name))
 
     def images(self, ids: Collection[str]) -> tuple[ImageFacts, ...]:
         """The images of these ids, as far as they are there."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
+from builder.labels import image_repository
 from builder.progress import Progress, Silent
 from deploy import actions, node_errors
 from deploy.edges.api_key import api_key_of
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         Completion,
         ContainerFacts,
         EngineFacts,
+        ImageName,
         LogLine,
         NodeState,
         RankState,
@@ -207,6 +209,21 @@ class RemoteNode:
 
         self._require_guard()
         return remove_cache(self._engine, name)
+
+    def image_names(self) -> tuple[ImageName, ...]:
+        """The names of this cluster's images on this node."""
+        return self._engine.image_names(image_repository(self._manifest.name))
+
+    def forget_image(self, name: str) -> bool:
+        """Take a name from an image, and the image with its last one; False if it is in use."""
+        self._require_guard()
+        try:
+            self._engine.untag(name)
+        except node_errors.EngineConflictError:
+            return False
+        except node_errors.EngineNotFoundError:
+            return True
+        return True
 
     def perform(
         self, action: actions.AnyAction, progress: Progress, stopped: threading.Event

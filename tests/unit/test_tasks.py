@@ -69,7 +69,7 @@ def test_every_task_that_reads_sources_brings_the_way_to_the_engines_of_nodes() 
 
 @pytest.mark.parametrize(
     ("task", "option"),
-    [("build", "--output"), ("build", "--push"), ("gc", "--keep"), ("verify", "--junit")],
+    [("build", "--output"), ("build", "--push"), ("gc", "--keep-lock"), ("verify", "--junit")],
 )
 def test_an_option_with_an_empty_text_is_refused_before_any_work(
     tmp_path: Path, task: str, option: str

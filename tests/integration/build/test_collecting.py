@@ -151,7 +151,7 @@ def test_as_a_script_calls_it(project: Project) -> None:
     args = ("--file", str(project.file), "--json")
 
     dry = inv(ROOT, "gc", "--dry-run", *args, cwd=ROOT)
-    done = inv(ROOT, "gc", "--keep", str(project.lock_file), "--all", *args, cwd=ROOT)
+    done = inv(ROOT, "gc", "--keep-lock", str(project.lock_file), "--all", *args, cwd=ROOT)
 
     for result in (dry, done):
         assert (result.returncode, result.stderr) == (0, "")
