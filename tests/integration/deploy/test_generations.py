@@ -140,3 +140,28 @@ def test_the_tasks_print_what_a_script_reads(served: Cluster) -> None:
     assert refused.returncode == 5
     assert json.loads(refused.stdout or refused.stderr)["error"] == "NoGenerationError"
     until(served.answers)
+
+
+def test_gc_keeps_so_many_generations_and_their_images_on_every_node(served: Cluster) -> None:
+    def images(node: str) -> set[str]:
+        argv = ["docker", "images", "--format", "{{.Tag}}", f"sparklock/{served.folder.name}"]
+        return set(served.node(node).run(argv).split())
+
+    first = {node: images(node) for node in NODES}
+    template = served.folder / "examples/lab/chat_template.jinja"
+    template.write_text(template.read_text() + "{# changed #}\n")
+    served.change("serve.args", max_model_len=128)
+    served.deploy()
+    served.change("serve.args", max_model_len=64)
+    served.deploy()
+    would = keeping.sweep(served.file, keep=1, dry_run=True)
+    assert served.names()["spark-a"] == ["g1-r0.old", "g2-r0.old", "g3-r0"]
+    did = keeping.sweep(served.file, keep=1)
+    assert did.kept == would.kept
+    assert did.kept.generations == (3, 2)
+    for rank, node in enumerate(NODES):
+        assert served.names()[node] == [f"g2-r{rank}.old", f"g3-r{rank}"]
+        assert images(node)
+        assert not images(node) & first[node]
+    assert not served.deploy().changed
+    assert keeping.rollback(served.file, None, Silent()).plan.generation == 2
