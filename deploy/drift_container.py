@@ -109,6 +109,7 @@ def _labels(
 ) -> Iterator[Difference]:
     """Labels that differ; the spec's is told only when no setting tells what has changed."""
     expected = spec.labels(wanted.lock_digest, container.generation)
+    expected[keys.MODEL_DIGEST] = wanted.model_digest
     for name, value in sorted(expected.items()):
         found = container.labels.get(name, "none")
         if found != value and not (name == keys.SPEC_DIGEST and explained):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from builder import labels as keys
+from builder.secret import API_KEY
 from deploy.drift import compare, current
 from deploy.drift_facts import (
     Cause,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from deploy.launch import ContainerSpec
     from deploy.wanted import Wanted
 
+KEY = "sk-shown-nowhere"
 IMAGE = {"Config": {"Env": ["PATH=/usr/bin"], "Labels": {"of": "image"}}}
 ENGINES_OWN = {"CgroupnsMode": "host", "Runtime": "nvidia", "MaskedPaths": ["/proc/kcore"]}
 
@@ -42,6 +45,7 @@ def answer(goal: Wanted, spec: ContainerSpec) -> dict[str, Any]:
         if not mount["ReadOnly"]:
             del mount["ReadOnly"]
     labels = spec.labels(goal.lock_digest, 1) | {"of": "image"}
+    labels[keys.MODEL_DIGEST] = goal.model_digest
     return {
         "Name": f"/{spec.name(1)}",
         "Image": goal.image.config_digest,
@@ -304,3 +308,31 @@ def test_a_report_tells_each_difference_with_its_maker_and_ends_with_6() -> None
     assert (
         none.text() == "pair: generation 1 is as locked: 40 settings and files on spark-a, spark-b"
     )
+
+
+def as_made(answer: dict[str, Any]) -> None:
+    """What only the making of a container settles: device files, the cache, the API key."""
+    paths = ("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs1", "/dev/infiniband/uverbs3")
+    (wish,) = answer["HostConfig"]["Devices"]
+    answer["HostConfig"]["Devices"] = [
+        wish | {"PathOnHost": path, "PathInContainer": path} for path in paths
+    ]
+    for mount in answer["HostConfig"]["Mounts"]:
+        if mount["Type"] == "volume":
+            mount["Source"] = f"sparklock-pair-cache-{mount['Source']}-g7"
+    env = answer["Config"]["Env"]
+    answer["Config"]["Env"] = [f"{API_KEY}={KEY}" if name == API_KEY else name for name in env]
+
+
+def test_what_only_the_making_of_a_container_settles_is_no_drift_and_a_key_is_never_shown() -> None:
+    goal = wanted(change={"serve": {"tensor_parallel": 2, "api_key_env": "MY_KEY"}})
+    assert compare(goal, pair(goal, as_made)) == ()
+
+    def without_key(answer: dict[str, Any]) -> None:
+        as_made(answer)
+        env = answer["Config"]["Env"]
+        answer["Config"]["Env"] = [item for item in env if not item.startswith(API_KEY)]
+
+    (found,) = compare(goal, pair(goal, without_key))
+    assert (found.what, found.found) == (f"Env {API_KEY}", "nothing")
+    assert KEY not in repr(found)
