@@ -44,8 +44,7 @@ def pair(lab: LabState, lab_root: Path, tmp_path_factory: pytest.TempPathFactory
     with own_cluster(lab, lab_root, tmp_path_factory.mktemp("faults"), "faults") as cluster:
         pair = Pair(cluster)
         cluster.change("serve", start_timeout_s=START_S)
-        pair.change()
-        assert pair.run("deploy").end() == 0
+        pair.serve_anew()
         yield pair
 
 
@@ -59,18 +58,27 @@ def steps(pair: Pair) -> tuple[str, ...]:
 
 
 class Case:
-    """A deploy of a new variant that something happens to."""
+    """A task that changes what serves, and that something happens to.
 
-    def __init__(self, pair: Pair, fault: str) -> None:
+    A deploy brings a new variant, a rollback what served before the last deploy.
+    """
+
+    def __init__(self, pair: Pair, fault: str, task: str = "deploy") -> None:
         self.pair = pair
-        self.fault = fault
+        self.fault = fault if task == "deploy" else f"{task}: {fault}"
         self.step = ""
-        pair.change()
+        self._task = task
+        if task == "deploy":
+            self._old = pair.locks.get(pair.see().lock)
+            pair.change()
+        else:
+            pair.serve_anew()
+            self._old = pair.variant
 
-    def deploy(self, hold: str = "-") -> Run:
-        """The deploy, held before a step; it is not if it ends earlier."""
+    def run(self, hold: str = "-") -> Run:
+        """The task, held before a step; it is not if it ends earlier."""
         self.step = hold
-        run = self.pair.run("deploy", hold=hold)
+        run = self.pair.run(self._task, hold=hold)
         if hold != "-":
             assert run.held(), f"never came to {hold!r}: {run.steps} {run.said}"
         return run
@@ -113,7 +121,7 @@ class Case:
     def _words(self, variant: int | None) -> str:
         if variant is None:
             return "nothing"
-        return "new" if variant == self.pair.variant else "old"
+        return "old" if variant == self._old else "new"
 
     def _told(self, run: Run, status: int, served: int | None, left: list[str]) -> str:
         return (

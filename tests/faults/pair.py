@@ -100,6 +100,12 @@ class Pair:
         self.cluster.change("container.env", VARIANT=str(self.variant))
         self.locks[lock_digest(check_lock(self.cluster.file).lock)] = self.variant
 
+    def serve_anew(self) -> None:
+        """Change, and deploy that without any fault."""
+        self.change()
+        run = self.run("deploy")
+        assert run.end() == 0, run.said
+
     def run(self, task: str, *more: str, hold: str = "-") -> Run:
         return Run([task, "--file", str(self.cluster.file), *more], hold)
 

@@ -21,7 +21,7 @@ MANY: Final = 200
 
 def kill_at(pair: Pair, step: str) -> None:
     case = Case(pair, "kill -9 of the controller")
-    run = case.deploy(step)
+    run = case.run(step)
     run.kill()
     case.settle(run, run.end(), healthy=True)
 
@@ -31,7 +31,7 @@ def kill_at_random(pair: Pair, count: int) -> None:
     for _ in range(count):
         case = Case(pair, "kill -9 of the controller")
         moment_s = chosen.uniform(0.2, 8)
-        run = case.deploy()
+        run = case.run()
         case.step = f"after {moment_s:.2f} s (seed {SEED})"
         if run.running_for(moment_s):
             run.note_masters()
@@ -69,7 +69,7 @@ def test_a_controller_that_is_interrupted_at_every_step_and_again(
 ) -> None:
     for step in steps:
         case = Case(pair, number.name)
-        run = case.deploy(step)
+        run = case.run(step)
         run.signal(number)
         run.signal(number)
         run.release()

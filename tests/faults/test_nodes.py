@@ -112,7 +112,7 @@ SHORT: Final = (
 
 def inject(pair: Pair, fault: str, name: str, step: str) -> None:
     case = Case(pair, f"{fault}, {name}")
-    run = case.deploy(step)
+    run = case.run(step)
     with FAULTS[fault](pair.cluster.node(name), pair.name):
         run.release()
         status = run.end()

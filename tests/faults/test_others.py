@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.faults]
 
 def test_a_second_deploy_is_told_who_is_at_work(pair: Pair, steps: tuple[str, ...]) -> None:
     case = Case(pair, "a second deploy")
-    first = case.deploy(at(steps, "> stop the old"))
+    first = case.run(at(steps, "> stop the old"))
     second = pair.run("deploy")
     assert second.end() == 5
     assert f"pid {first.pid}, since 2" in second.said
@@ -30,7 +30,7 @@ def test_a_second_deploy_is_told_who_is_at_work(pair: Pair, steps: tuple[str, ..
 
 def test_of_two_deploys_that_begin_at_once_one_gets_the_nodes(pair: Pair) -> None:
     case = Case(pair, "two deploys at once")
-    runs = [case.deploy(), case.deploy()]
+    runs = [case.run(), case.run()]
     ended = sorted((run.end(), run.said) for run in runs)
     assert ended[0][0] == 0, ended
     assert "at work on the node" in ended[1][1] or "up to date" in ended[1][1]
@@ -41,7 +41,7 @@ def test_a_deploy_that_froze_does_nothing_more_once_another_has_the_nodes(
     pair: Pair, steps: tuple[str, ...]
 ) -> None:
     case = Case(pair, "controller frozen for longer than its lease")
-    frozen = case.deploy(at(steps, "> stop the old"))
+    frozen = case.run(at(steps, "> stop the old"))
     os.kill(frozen.pid, signal.SIGSTOP)
     until(lambda: not pair.see().guards)
     other = pair.run("deploy")
@@ -67,7 +67,7 @@ def test_a_deploy_of_an_older_lock_ends_with_that_or_with_a_refusal(pair: Pair) 
         copy(source, kept / name)
     older = pair.variant
     newer = Case(pair, "a newer lock")
-    run = newer.deploy()
+    run = newer.run()
     newer.settle(run, run.end(), healthy=True)
     case = Case(pair, "an older lock")
     for name in names:
@@ -77,7 +77,7 @@ def test_a_deploy_of_an_older_lock_ends_with_that_or_with_a_refusal(pair: Pair) 
         else:
             shutil.copy(source, pair.cluster.folder / name)
     pair.variant = older
-    run = case.deploy()
+    run = case.run()
     status = run.end()
     assert status in {0, 3, 5}, run.said
     case.settle(run, status, healthy=True)
