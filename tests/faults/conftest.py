@@ -68,11 +68,12 @@ class Case:
         self.fault = fault if task == "deploy" else f"{task}: {fault}"
         self.step = ""
         self._task = task
+        pair.trim()
         if task == "deploy":
             self._old = pair.locks.get(pair.see().lock)
             pair.change()
         else:
-            pair.serve_anew()
+            pair.serve_anew(model=False)  # a rollback brings no other model
             self._old = pair.variant
 
     def run(self, hold: str = "-") -> Run:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 SETTLE_S: Final = 45
 """What a pair that was started again may take to load, and a node to notice a lost connection."""
 
+OLD: Final = ".old"
+MANY: Final = 6
+"""How many generations are kept for a while."""
+
 LOOK: Final = f"""
 lock='{{{{.Label "{labels.LOCK_DIGEST}"}}}}'
 docker ps --all --no-trunc --filter label={labels.CLUSTER}="$1" \\
@@ -87,12 +91,13 @@ class Pair:
     newest: int = 0
     locks: dict[str, int] = field(default_factory=dict)
 
-    def change(self) -> None:
-        """Lock what was never deployed."""
+    def change(self, *, model: bool = True) -> None:
+        """Lock what was never deployed; with `model`, a model file differs too."""
         self.newest += 1
         self.variant = self.newest
         folder = self.cluster.folder / "examples/lab"
-        for name, text in (("chat_template.jinja", "{{# {} #}}"), ("model/config.json", "{}")):
+        texts = (("chat_template.jinja", "{{# {} #}}"), ("model/config.json", "{}"))
+        for name, text in texts if model else texts[:1]:
             file = folder / name
             kept = file.read_text().split("\n\n\n")[0]
             blank = " " * self.variant if name.endswith("json") else text.format(self.variant)
@@ -100,9 +105,18 @@ class Pair:
         self.cluster.change("container.env", VARIANT=str(self.variant))
         self.locks[lock_digest(check_lock(self.cluster.file).lock)] = self.variant
 
-    def serve_anew(self) -> None:
+    def trim(self) -> None:
+        """Forget the oldest generations when there are many: every look asks about each of them."""
+        seen = self.see()
+        kept = sorted(item.name for item in seen.containers if OLD in item.name)
+        if len(kept) > MANY * len(NODES):
+            for item in seen.containers:
+                if OLD in item.name and not item.running:
+                    self.cluster.node(item.node).remove_container(item.name)
+
+    def serve_anew(self, *, model: bool = True) -> None:
         """Change, and deploy that without any fault."""
-        self.change()
+        self.change(model=model)
         run = self.run("deploy")
         assert run.end() == 0, run.said
 

@@ -56,7 +56,7 @@ def test_a_deploy_that_froze_does_nothing_more_once_another_has_the_nodes(
     assert (outcome.served, outcome.command) == ("new", "nothing")
 
 
-def test_a_deploy_of_an_older_lock_ends_with_that_or_with_a_refusal(pair: Pair) -> None:
+def test_a_deploy_of_an_older_lock_is_refused(pair: Pair) -> None:
     """As from a colleague's machine that has not pulled."""
     kept = pair.cluster.folder / "kept"
     names = ("cluster.toml", "lockfile.json", "examples")
@@ -79,5 +79,7 @@ def test_a_deploy_of_an_older_lock_ends_with_that_or_with_a_refusal(pair: Pair) 
     pair.variant = older
     run = case.run()
     status = run.end()
-    assert status in {0, 3, 5}, run.said
-    case.settle(run, status, healthy=True)
+    assert status == 3, run.said
+    assert "--older" in run.said
+    outcome = case.settle(run, status, healthy=True)
+    assert (outcome.served, outcome.command) == ("old", "nothing")
