@@ -28,6 +28,7 @@ pytestmark = pytest.mark.lab
 
 A, B = NODES
 FIRST, SECOND = "enp1s0f0np0", "enP2p1s0f0np0"
+SHM, RAYLET = "/dev/shm/nccl-left", "/tmp/raylet"  # noqa: S108 - in a node's own memory
 HOLD_PORT = """
 import socket, sys
 server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
@@ -162,6 +163,40 @@ def test_ports_of_another_cluster_are_named_as_that_clusters(served: Cluster) ->
         served.file.write_text(text)
     what = f"the sparklock cluster {name} listens on the port"
     assert found == [("ERROR", f"node {A}, TCP port {port}", what) for port in (PORT, PORT + 1)]
+
+
+def test_a_disk_too_small_for_the_model_is_found(cluster: Cluster) -> None:
+    folder = f"/srv/models/{cluster.folder.name}"
+    cluster.node(B).run(["mkdir", "-p", folder])
+    small = f"mount -t tmpfs -o size=8k none {folder}"
+    with undone(cluster, B, small, f"umount {folder}"):
+        (found,) = doctor(cluster.file).findings
+    assert found.message.place == f"node {B}"
+    assert found.message.what == "too little free space for the model"
+
+
+def test_what_other_launchers_have_left_is_found_beside_a_pair_that_serves(
+    served: Cluster,
+) -> None:
+    node = served.node(B)
+    ((_, rank),) = served.containers()[B]
+    image = node.run(["docker", "inspect", "--format", "{{.Image}}", rank]).strip()
+    node.run(["docker", "create", "--name", "vllm_node", image, "true"])
+    node.run(["truncate", "--size=4096", SHM])
+    node.run(["cp", "/usr/bin/sleep", RAYLET])
+    pid = node.run(["sh", "-c", f"{RAYLET} 300 >/dev/null 2>&1 & echo $!"]).strip()
+    try:
+        report = doctor(served.file)
+    finally:
+        node.run(["kill", pid])
+        node.run(["rm", SHM])
+        node.run(["docker", "rm", "vllm_node"])
+    assert [(item.level.name, item.nodes, item.message.found) for item in report.findings] == [
+        ("WARNING", (B,), "vllm_node"),
+        ("WARNING", (B,), f"raylet ({pid})"),
+        ("WARNING", (B,), "4.1 kB: nccl-left"),
+    ]
+    assert report.exit_code == 0
 
 
 def test_all_nodes_are_shown_when_one_cannot_be_reached_and_when_none_can(cluster: Cluster) -> None:
