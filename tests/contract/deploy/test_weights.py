@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
-import threading
 from ipaddress import IPv4Address
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,21 +20,23 @@ from builder.digest import digest_bytes
 from builder.lock import ModelFile
 from deploy import weights_errors
 from deploy.actions import CopyModel
+from deploy.edges import weights
 from deploy.edges.model import ModelFolder, staged_name
 from deploy.edges.programs_on_node import running
+from deploy.edges.ssh import NodeConnection
 from deploy.edges.transfer import Watch, hashes
 from deploy.edges.weights import NodeWeights
-from deploy.errors import DeployInterruptedError
+from deploy.node_errors import NodeLostError
 from deploy.onnode.receiving import RANGE_BYTES
+from tests.contract.deploy.conftest import Sshd, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from deploy.edges.ssh import NodeConnection
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.lab
 QUIET = Watch(told=lambda _: None, stopped=lambda: False)
-BIG = 2 * RANGE_BYTES + 12345
+LONG = 6 * 2**30
+BIG = RANGE_BYTES + 12345
 
 
 def node(connection: NodeConnection, folder: Path) -> NodeWeights:
@@ -92,23 +94,77 @@ def test_files_are_copied_whole_and_proven(
 
 
 def test_a_copy_that_was_cut_goes_on_where_it_was(
-    source: NodeWeights, target: NodeWeights, tmp_path: Path
+    source: NodeWeights, target: NodeWeights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(weights, "CONNECTIONS", 1)  # so the ranges come one after the other
     (file,) = write(tmp_path / "spark-a", big=BIG)
-    came = threading.Event()
-
-    def told(size: int) -> None:
-        if size:
-            came.set()
-
-    noted = tmp_path / "spark-b/.sparklock/in" / f"{staged_name(file)}.part.ranges"
-    enough = Watch(told, stopped=lambda: noted.exists() and noted.stat().st_size > 0)
-    with pytest.raises(DeployInterruptedError):
-        target.copy(copy(file), source, enough)
-    kept = len(noted.read_bytes().splitlines())
-    assert kept
-    assert target.copy(copy(file), source, QUIET) <= BIG - kept * 12345
+    whole = (tmp_path / "spark-a/big").read_bytes()
+    os.truncate(tmp_path / "spark-a/big", RANGE_BYTES + 1)
+    with pytest.raises(weights_errors.CopyLostError, match="goes on where it was"):
+        target.copy(copy(file), source, QUIET)
+    assert set(inbox(tmp_path)) == {f"{staged_name(file)}.part", f"{staged_name(file)}.part.ranges"}
+    (tmp_path / "spark-a/big").write_bytes(whole)
+    assert target.copy(copy(file), source, QUIET) == BIG - RANGE_BYTES
     assert list(inbox(tmp_path)) == [staged_name(file)]
+
+
+def holders(path: Path) -> list[int]:
+    """The processes that have a file open, this one left out."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if link.readlink() == path:
+                found.add(int(link.parts[2]))
+        except OSError:
+            continue
+    return sorted(found - {os.getpid()})
+
+
+@pytest.fixture
+def long_one(tmp_path: Path) -> ModelFile:
+    """A file whose copy takes seconds; it is full of holes, so it takes no room at its source."""
+    (tmp_path / "spark-a").mkdir(exist_ok=True)
+    with (tmp_path / "spark-a/long").open("wb") as stream:
+        stream.truncate(LONG)
+    return ModelFile(path="long", size_bytes=LONG, digest=digest_bytes(b"another"))
+
+
+def once_at_work(tmp_path: Path, file: ModelFile, act: Callable[[], object]) -> Watch:
+    """A watch that acts once, when a range has come."""
+    noted = tmp_path / "spark-b/.sparklock/in" / f"{staged_name(file)}.part.ranges"
+    acted: list[object] = []
+
+    def look() -> bool:
+        if not acted and noted.exists() and noted.stat().st_size:
+            acted.append(act())
+        return False
+
+    return Watch(told=lambda _: None, stopped=look)
+
+
+def test_a_server_that_is_killed_is_told_and_leaves_what_came(
+    source: NodeWeights, target: NodeWeights, tmp_path: Path, long_one: ModelFile
+) -> None:
+    def kill() -> None:
+        for pid in holders(tmp_path / "spark-a/long"):
+            os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(weights_errors.CopyLostError):
+        target.copy(copy(long_one), source, once_at_work(tmp_path, long_one, kill))
+    assert (tmp_path / "spark-b/.sparklock/in" / f"{staged_name(long_one)}.part").exists()
+
+
+def test_with_the_connection_both_ends_of_a_copy_end(
+    sshd: Sshd, tmp_path: Path, long_one: ModelFile
+) -> None:
+    part = tmp_path / "spark-b/.sparklock/in" / f"{staged_name(long_one)}.part"
+    with NodeConnection(sshd.destination()) as one, NodeConnection(sshd.destination()) as other:
+        watch = once_at_work(tmp_path, long_one, other._master.kill)
+        source, target = node(one, tmp_path / "spark-a"), node(other, tmp_path / "spark-b")
+        with pytest.raises(NodeLostError):
+            target.copy(copy(long_one), source, watch)
+    assert part.exists()
+    until(lambda: not holders(part) and not holders(tmp_path / "spark-a/long"))
 
 
 def test_what_an_earlier_copy_left_wrong_is_fetched_again(
@@ -119,7 +175,7 @@ def test_what_an_earlier_copy_left_wrong_is_fetched_again(
     part = tmp_path / "spark-b/.sparklock/in" / f"{staged_name(file)}.part"
     part.write_bytes(bytes(BIG))
     part.with_name(f"{part.name}.ranges").write_text("0\n1\n")
-    assert target.copy(copy(file), source, QUIET) > BIG
+    assert target.copy(copy(file), source, QUIET) == BIG
     assert digest_bytes(inbox(tmp_path)[staged_name(file)]) == file.digest
 
 
