@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from deploy.drift_container import of_container
 from deploy.drift_facts import Cause, Difference
 from deploy.drift_settings import count
-from deploy.state import TRIAL
+from deploy.state import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from deploy.drift_facts import Inspected, Witnessed
     from deploy.launch import ContainerSpec
     from deploy.wanted import Wanted
-
-OLD: Final = ".old"
-"""End of the name of a container that was superseded and is kept for a rollback."""
 
 DEPLOY: Final = "run `inv deploy`"
 RESTARTED: Final = "`inv verify` says whether the pair serves; else `inv stop`, `inv deploy`"
@@ -65,7 +62,7 @@ def compared(wanted: Wanted, nodes: Mapping[str, Witnessed]) -> int:
 
 
 def _settled(item: Inspected) -> bool:
-    return not item.name.endswith((TRIAL, OLD))
+    return Standing.of(item.name) is Standing.CURRENT
 
 
 def _of_node(

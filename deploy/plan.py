@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from builder import labels as keys
 from deploy import switching
 from deploy.actions import AcceptContainer, Confirm, CreateContainer, Phase, Restore
 from deploy.caches import chosen_cache
@@ -177,7 +176,7 @@ def _create(
 ) -> Iterator[AnyAction]:
     known = [states[spec.node].caches for spec in wanted.specs]
     for spec in wanted.specs:
-        own = spec.labels(wanted.lock_digest, number) | {keys.MODEL_DIGEST: wanted.model_digest}
+        own = wanted.labels(spec, number)
         name = spec.name(number) + Standing.TRIAL.value
         cache = chosen_cache(spec.cluster, spec.cache, known, number) if spec.cache else ""
         yield CreateContainer(spec.node, reason, name, spec, tuple(sorted(own.items())), cache)

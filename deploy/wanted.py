@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from builder import labels as keys
 from builder.digest import canonical_json, digest_bytes
 from builder.labels import image_reference
 from builder.oci.model import OCI_LAYER_TAR, Descriptor, Layer
@@ -89,6 +90,10 @@ class Wanted:
         """The digest of the list of the model's files: paths and digests."""
         listed: list[JsonValue] = [[file.path, file.digest] for file in self.model_files]
         return digest_bytes(canonical_json(listed))
+
+    def labels(self, spec: ContainerSpec, generation: int) -> dict[str, str]:
+        """All labels that a spec's container gets when it is made now."""
+        return spec.labels(self.lock_digest, generation) | {keys.MODEL_DIGEST: self.model_digest}
 
     def matches(self, container: ContainerFacts, spec: ContainerSpec) -> bool:
         """Whether a container is what a spec asks for: image, settings and model.

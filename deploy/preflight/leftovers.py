@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from deploy.actions import size_text
 from deploy.preflight import known, rows
 from deploy.preflight.finding import Spot
-from deploy.state import TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ def _containers(spot: Spot, state: NodeState) -> Iterator[Finding]:
                 found=item.name,
                 remedy=f"end it with its own launcher, or on the node: docker rm -f {item.name}",
             )
-    stale = [item.name for item in state.containers if item.name.endswith(TRIAL)]
+    stale = [item.name for item in state.containers if not item.standing.confirmed]
     if stale:
         yield spot.note(
             "containers of a deploy that never was confirmed",

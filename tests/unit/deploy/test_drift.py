@@ -44,7 +44,7 @@ def answer(goal: Wanted, spec: ContainerSpec) -> dict[str, Any]:
     for mount in host["Mounts"]:
         if not mount["ReadOnly"]:
             del mount["ReadOnly"]
-    labels = spec.labels(goal.lock_digest, 1) | {"of": "image"}
+    labels = goal.labels(spec, 1) | {"of": "image"}
     labels[keys.MODEL_DIGEST] = goal.model_digest
     return {
         "Name": f"/{spec.name(1)}",
