@@ -16,7 +16,7 @@ from tests.integration.conftest import lab, lab_root
 from tests.integration.deploy.conftest import own_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from deploy.lab.lifecycle import LabState
     from tests.faults.run import Run
@@ -35,6 +35,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if OUTCOMES.rows:
         terminalreporter.section(f"outcomes of {len(OUTCOMES.rows)} faults, also in {FILE}")
         terminalreporter.write_line(OUTCOMES.table())
+        for line in OUTCOMES.failed:
+            terminalreporter.write_line(f"FAILED {line}")
         OUTCOMES.write(FILE)
 
 
@@ -129,6 +131,18 @@ class Case:
             f"{self.fault} at {self.step}: exit {status}, served {served}, left {left}\n"
             f"steps: {run.steps[-6:]}\n{run.said}"
         )
+
+
+def at_every(steps: Iterable[str], inject: Callable[[str], None]) -> None:
+    """Every step has its turn, also after one that failed; all failures are told together."""
+    failures = []
+    for step in steps:
+        try:
+            inject(step)
+        except AssertionError as error:
+            failures.append(f"at {step}: {error}")
+            OUTCOMES.failed.append(f"{step}: {str(error).splitlines()[0]}")
+    assert not failures, "\n\n".join(failures)
 
 
 def at(steps: tuple[str, ...], begin: str) -> str:

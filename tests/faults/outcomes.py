@@ -32,6 +32,7 @@ class Outcomes:
     """All outcomes of a test run."""
 
     rows: list[Outcome] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
     def table(self) -> str:
         """Equal outcomes of a fault are one line."""

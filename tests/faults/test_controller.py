@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.faults.conftest import Case
+from tests.faults.conftest import Case, at_every
 
 if TYPE_CHECKING:
     from tests.faults.pair import Pair
@@ -49,8 +50,7 @@ def test_a_controller_that_is_killed_at_a_step(
 
 @pytest.mark.long
 def test_a_controller_that_is_killed_at_every_step(pair: Pair, steps: tuple[str, ...]) -> None:
-    for step in steps:
-        kill_at(pair, step)
+    at_every(steps, partial(kill_at, pair))
 
 
 def test_a_controller_that_is_killed_at_a_few_random_moments(pair: Pair) -> None:
@@ -67,10 +67,12 @@ def test_a_controller_that_is_killed_at_many_random_moments(pair: Pair) -> None:
 def test_a_controller_that_is_interrupted_at_every_step_and_again(
     pair: Pair, steps: tuple[str, ...], number: signal.Signals
 ) -> None:
-    for step in steps:
+    def inject(step: str) -> None:
         case = Case(pair, number.name)
         run = case.run(step)
         run.signal(number)
         run.signal(number)
         run.release()
         case.settle(run, run.end(), healthy=True)
+
+    at_every(steps, inject)

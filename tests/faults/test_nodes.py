@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.faults.conftest import Case, at
+from tests.faults.conftest import Case, at, at_every
 from tests.integration.deploy.conftest import NODES
 
 if TYPE_CHECKING:
@@ -130,5 +131,4 @@ def test_a_fault_at_a_step(
 @pytest.mark.parametrize("name", NODES)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_at_every_step(pair: Pair, steps: tuple[str, ...], fault: str, name: str) -> None:
-    for step in steps:
-        inject(pair, fault, name, step)
+    at_every(steps, partial(inject, pair, fault, name))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.faults.conftest import Case, at
+from tests.faults.conftest import Case, at, at_every
 from tests.faults.controller import key_of
 from tests.faults.test_nodes import FAULTS
 from tests.integration.deploy.conftest import NODES
@@ -28,7 +30,7 @@ def rollback_steps(pair: Pair) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(key_of, run.steps)))
 
 
-def kill_at(pair: Pair, step: str, command: str) -> None:
+def kill_at(pair: Pair, command: str, step: str) -> None:
     case = Case(pair, "kill -9 of the controller", "rollback")
     run = case.run(step)
     run.kill()
@@ -39,7 +41,7 @@ def kill_at(pair: Pair, step: str, command: str) -> None:
 def test_a_rollback_that_is_killed_at_a_step(
     pair: Pair, rollback_steps: tuple[str, ...], begin: str, command: str
 ) -> None:
-    kill_at(pair, at(rollback_steps, begin), command)
+    kill_at(pair, command, at(rollback_steps, begin))
 
 
 @pytest.mark.long
@@ -47,8 +49,7 @@ def test_a_rollback_that_is_killed_at_a_step(
 def test_a_rollback_that_is_killed_at_every_step(
     pair: Pair, rollback_steps: tuple[str, ...], command: str
 ) -> None:
-    for step in rollback_steps:
-        kill_at(pair, step, command)
+    at_every(rollback_steps, partial(kill_at, pair, command))
 
 
 @pytest.mark.long
@@ -57,10 +58,14 @@ def test_a_rollback_that_is_killed_at_every_step(
 def test_a_fault_at_every_step_of_a_rollback(
     pair: Pair, rollback_steps: tuple[str, ...], fault: str, name: str
 ) -> None:
-    for number, step in enumerate(rollback_steps):
+    commands = itertools.cycle(COMMANDS)
+
+    def inject(step: str) -> None:
         case = Case(pair, f"{fault}, {name}", "rollback")
         run = case.run(step)
         with FAULTS[fault](pair.cluster.node(name), pair.name):
             run.release()
             status = run.end()
-        case.settle(run, status, command=COMMANDS[number % len(COMMANDS)])
+        case.settle(run, status, command=next(commands))
+
+    at_every(rollback_steps, inject)
