@@ -285,7 +285,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What was undone after a failure, in words, and what could not be.
+    """What was undone after a failure, in words, and what could not be: `undone`, with `failures`.
 
     `old` is what had to serve again, `started_again` says that it had been stopped, and `silent`
     why it does not answer.
@@ -297,6 +297,7 @@ class Rollback:
     failures: tuple[SparklockError, ...]
     started_again: bool
     silent: SparklockError | None = None
+    undone: tuple[str, ...] = ()
 
 
 class DeployFailedError(NodeError):
@@ -312,8 +313,9 @@ class DeployFailedError(NodeError):
         """The cause, then what was restored, then what could not be."""
         rollback = self.rollback
         silent = () if rollback.silent is None else rollback.silent.messages
-        failed = tuple(part for error in rollback.failures for part in error.messages)
-        return (*self.cause.messages, self._restored(), *silent, *failed)
+        failed = (part for error in rollback.failures for part in error.messages)
+        once = (part for part in dict.fromkeys(failed) if part not in self.cause.messages)
+        return (*self.cause.messages, self._restored(), *silent, *once)
 
     def _restored(self) -> Message:
         rollback = self.rollback
@@ -323,12 +325,12 @@ class DeployFailedError(NodeError):
         elif rollback.outcome is Outcome.ANSWERS and not rollback.started_again:
             what = "rolled back: the old pair was never stopped, and has answered a completion"
         elif rollback.failures:
-            what = f"rolling back did not succeed everywhere, see below: {rollback.outcome.value}"
+            what = f"rolling back did not succeed everywhere: {rollback.outcome.value}"
         return Message(
             place="deploy",
             what=what,
             found=self._generation(),
-            detail="\n".join(rollback.done),
+            detail="\n".join((*rollback.done, *rollback.undone)),
             remedy=self._remedy(),
         )
 

@@ -87,6 +87,7 @@ class _Undoing:
     def __init__(self, plan: Plan, begun: Sequence[AnyAction], nodes: Mapping[str, Hands]) -> None:
         self.failures: list[SparklockError] = []
         self._done: list[str] = []
+        self._undone: list[str] = []
         self._failed_nodes: set[str] = set()
         self._tasks: dict[str, list[tuple[str, Callable[[], None]]]] = defaultdict(list)
         self._plan = plan
@@ -152,6 +153,7 @@ class _Undoing:
             tuple(self.failures),
             started_again=self.again,
             silent=silent,
+            undone=tuple(self._undone),
         )
 
     def _task(self, node: str, what: str, undo: Callable[[], None]) -> None:
@@ -171,5 +173,6 @@ class _Undoing:
             except SparklockError as error:
                 self.failures.append(error)
                 self._failed_nodes.add(node)
+                self._undone.append(f"{node}: not yet {what}")
             else:
                 self._done.append(f"{node}: {what}")

@@ -271,6 +271,7 @@ def test_when_a_node_is_gone_the_old_pair_stays_down_and_it_is_said() -> None:
     assert nodes[A].running() == []
     assert "one rank serves nothing" in str(caught.value)
     assert "did not succeed everywhere" in str(caught.value)
+    assert f"{B}: not yet removed sparklock-pair-g2-r1.trial" in str(caught.value)
 
 
 def test_a_node_that_is_gone_before_the_switch_takes_nothing_down() -> None:
