@@ -28,6 +28,9 @@ FAILED: Final = re.compile(
 )
 """A line of a failure. NCCL's WARN is its name for errors: what is no error is INFO there."""
 
+FRAME: Final = re.compile(r"\]\s{2,}\S|\]\s*$")
+"""A frame of a traceback as vLLM logs it, each line with level and place: `[core.py:9]   File`."""
+
 NCCL_FAILED: Final = re.compile(r"\bNCCL WARN\b")
 
 HARMLESS: Final = (
@@ -43,8 +46,9 @@ FRACTION_DIGITS: Final = 9
 
 
 def failures_in(lines: Iterable[LogLine]) -> tuple[str, ...]:
-    """The lines of a failure among these, without the harmless ones, in their order."""
-    return tuple(line.text for line in lines if FAILED.search(line.text) and not _harmless(line))
+    """The lines of a failure among these, without the harmless ones and frames, in their order."""
+    found = (line for line in lines if FAILED.search(line.text) and not _harmless(line))
+    return tuple(line.text for line in found if not FRAME.search(line.text))
 
 
 def nccl_failures_in(lines: Iterable[LogLine]) -> tuple[str, ...]:

@@ -266,4 +266,4 @@ def _titles(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     for line in lines:
         pid, _, title = line.partition("\t")
         if pid.isdecimal():
-            yield int(pid), " ".join(title.replace("\0", " ").split())[:120]
+            yield int(pid), " ".join(title.replace("\0", " ").split())[:80]

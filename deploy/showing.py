@@ -28,6 +28,7 @@ MARKS: Final = tuple(
         (r"GPU KV cache size", "it has room for its KV cache"),
         (r"Capturing CUDA graphs|Graph capturing", "it captures CUDA graphs"),
         (r"init engine .* took", "the engine is ready"),
+        (r"No available shared memory broadcast block", "the engine waits for a worker"),
         (r"Application startup complete", "the API is up"),
     )
 )
@@ -80,7 +81,7 @@ def _by_its_log(log: Sequence[str]) -> str:
 
 
 def _between_nodes(scene: RankScene) -> list[Socket]:
-    """The sockets that have to do with the rank's own address, connections before listeners."""
+    """The connections of the rank's own address; what it listens on, if it has none."""
     own = [
         item
         for item in scene.kernel.sockets
@@ -88,7 +89,7 @@ def _between_nodes(scene: RankScene) -> list[Socket]:
         and item.state != "TIME-WAIT"
         and item.local_port != SSH_PORT
     ]
-    return sorted(own, key=lambda item: item.state == "LISTEN")
+    return [item for item in own if item.state != "LISTEN"] or own
 
 
 def _listed(kind: str, items: Sequence[str]) -> Iterator[str]:

@@ -194,3 +194,21 @@ def test_what_fits_no_rule_is_not_made_up() -> None:
     assert verdict.what == "no known cause fits what the nodes show"
     assert verdict.evidence[0] == "stage reached: the ranks have met"
     assert "most probably" not in verdict.message("nothing").found
+
+
+def test_a_head_that_lost_its_worker_says_so_and_the_worker_is_told_when_it_ended_first() -> None:
+    log = tuple((DATA / "vllm/head-lost-worker.log").read_text().splitlines())
+    alone = diagnose(scene(rank(0, code=1, first=True, log=log)))
+    assert "rank 0 on spark-a lost the connection to another rank" in alone.what
+    both = diagnose(scene(rank(0, code=1, log=log), rank(1, code=137)))
+    assert both.rank == 1
+
+
+def test_a_real_start_that_went_well_gives_no_rule_a_cause() -> None:
+    ranks = [
+        rank(number, log=tuple((DATA / f"vllm/{name}.log").read_text().splitlines()))
+        for number, name in enumerate(("head", "worker"))
+    ]
+    assert not diagnose(scene(*ranks, stage=Stage.MET)).known
+    ended = [replace(item, state=rank(item.rank, code=1).state) for item in ranks]
+    assert not diagnose(scene(*ended)).known

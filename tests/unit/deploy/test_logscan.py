@@ -7,7 +7,8 @@ import pytest
 from deploy.logscan import failures_in, later_lines, nccl_failures_in, sortable
 from deploy.state import LogLine
 
-NCCL = Path(__file__).parents[2] / "data/nccl"
+DATA = Path(__file__).parents[2] / "data"
+NCCL = DATA / "nccl"
 
 
 def lines(*texts: str) -> list[LogLine]:
@@ -72,3 +73,17 @@ def test_only_lines_later_than_a_time_are_read_whatever_its_digits() -> None:
     assert [line.text for line in later] == ["second line", "third"]
     assert later_lines(text, later[-1].at) == ()
     assert sortable("2026-11-30T20:47:54Z") < sortable("2026-11-30T20:47:54.1Z")
+
+
+@pytest.mark.parametrize("name", ["head", "worker"])
+def test_vllms_own_log_of_a_start_that_went_well_holds_no_failure(name: str) -> None:
+    assert failures_in(lines(*(DATA / f"vllm/{name}.log").read_text().splitlines())) == ()
+
+
+def test_a_traceback_that_vllm_logs_is_told_without_its_frames() -> None:
+    text = (DATA / "vllm/head-lost-worker.log").read_text().splitlines()
+    found = failures_in(lines(*text))
+    assert len(found) < len(text) / 4
+    assert "WorkerProc hit an exception." in found[0]
+    assert any("Connection reset by peer" in line for line in found)
+    assert not any("File " in line for line in found)
