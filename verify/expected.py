@@ -144,6 +144,7 @@ class ExpectedCluster:
     devices: tuple[str, ...]
     uses_rdma: bool
     gives_rdma_files: bool
+    keeps_caches: bool
     vllm_version: str
     served_model_name: str
     tensor_parallel: int
@@ -178,6 +179,7 @@ def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Expect
         devices=tuple(path for path in manifest.container.devices if path != RDMA_DEVICES),
         uses_rdma=has_rdma(manifest),
         gives_rdma_files=uses_rdma_devices(manifest),
+        keeps_caches=manifest.container.caches != "off",
         vllm_version=lock.image.vllm_version,
         served_model_name=manifest.served_model_name,
         tensor_parallel=serve.tensor_parallel,

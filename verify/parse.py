@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import TYPE_CHECKING, Any
 
 from builder.secret import API_KEY, Secret
+from builder.topology import CACHE_ROOT
 from verify.errors import UnreadableFactError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ContainerFacts:
 
     `engine_id` names its image: the config's digest on a graph driver, the manifest's digest on
     the containerd store. `devices` are paths on the node; `api_key` is what its server
-    wants from requests.
+    wants from requests, `cache` the volume that it compiles into.
     """
 
     id: str
@@ -47,6 +48,7 @@ class ContainerFacts:
     log_options: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
     api_key: Secret | None = None
+    cache: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,12 @@ def _container(item: Mapping[str, Any]) -> ContainerFacts:
         log_options={str(k): str(v) for k, v in (host["LogConfig"]["Config"] or {}).items()},
         devices=tuple(str(device["PathOnHost"]) for device in host["Devices"] or ()),
         api_key=_api_key(config.get("Env") or ()),
+        cache=_volume_at(CACHE_ROOT, host.get("Mounts") or ()),
     )
+
+
+def _volume_at(target: str, mounts: Sequence[Mapping[str, Any]]) -> str:
+    return next((str(item["Source"]) for item in mounts if item.get("Target") == target), "")
 
 
 def _api_key(env: Sequence[str]) -> Secret | None:

@@ -13,6 +13,7 @@ from builder import labels
 from builder.edges.daemon_api import SNAPSHOTTER
 from builder.secret import API_KEY, Secret
 from deploy import node_errors
+from deploy.caches import CacheFacts
 from deploy.edges.engine_reads import EngineReads, EngineStatusError
 from deploy.edges.ranks import NEVER, rank_state
 from deploy.host import OtherContainer
@@ -122,6 +123,12 @@ class EngineLooks:
             found = self._reads.volumes(f"{labels.CLUSTER}={cluster}")
             return tuple(sorted(str(v["Name"]) for v in found if labels.CACHE in v["Labels"]))
 
+    def caches_used(self, cluster: str) -> tuple[CacheFacts, ...]:
+        """A cluster's compile caches with their sizes, sorted by name."""
+        with self._looking("tell the sizes of volumes"):
+            found = [_cache(item) for item in self._reads.volumes_used() if _is_of(item, cluster)]
+        return tuple(sorted(found, key=lambda cache: cache.name))
+
     def others(self, cluster: str) -> tuple[OtherContainer, ...]:
         """Every container that is not a cluster's, sorted by name."""
         with self._looking("list containers"):
@@ -217,6 +224,17 @@ def _other(item: Mapping[str, Any]) -> OtherContainer:
 def _api_key(env: Iterable[str]) -> Secret | None:
     values = [item.partition("=")[2] for item in env if item.startswith(f"{API_KEY}=")]
     return Secret(values[-1]) if values else None
+
+
+def _is_of(volume: Mapping[str, Any], cluster: str) -> bool:
+    own = volume.get("Labels") or {}
+    return own.get(labels.CLUSTER) == cluster and labels.CACHE in own
+
+
+def _cache(volume: Mapping[str, Any]) -> CacheFacts:
+    usage = volume.get("UsageData") or {}
+    size, uses = int(usage.get("Size", -1)), int(usage.get("RefCount", 0))
+    return CacheFacts(str(volume["Name"]), None if size < 0 else size, uses > 0)
 
 
 def _number(text: object) -> int:

@@ -81,6 +81,11 @@ class EngineReads:
         found = json.loads(self._get("/volumes", query))["Volumes"] or []
         return [item for item in found if isinstance(item, dict)]
 
+    def volumes_used(self) -> list[dict[str, Any]]:
+        """All volumes with their sizes, which the engine walks; before API 1.42 images as well."""
+        found = json.loads(self._get("/system/df", {"type": "volume"}))["Volumes"] or []
+        return [item for item in found if isinstance(item, dict)]
+
     def logs(self, name: str, *, tail: int, timestamps: bool = False) -> bytes:
         """The last lines of a container's log, stdout and stderr in their order."""
         query = {"stdout": "1", "stderr": "1", "tail": str(tail)}

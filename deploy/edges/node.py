@@ -199,13 +199,11 @@ class RemoteNode:
 
     def caches(self) -> tuple[CacheFacts, ...]:
         """The compile caches of this cluster on this node."""
-        from deploy.edges.volumes import caches_of  # noqa: PLC0415 - for `inv caches` and gc alone
-
-        return caches_of(self._engine, self._manifest.name)
+        return self._engine.caches_used(self._manifest.name)
 
     def remove_cache(self, name: str) -> bool:
         """Remove a cache; False if a container has it."""
-        from deploy.edges.volumes import remove_cache  # noqa: PLC0415 - as above
+        from deploy.edges.volumes import remove_cache  # noqa: PLC0415 - for gc alone
 
         self._require_guard()
         return remove_cache(self._engine, name)

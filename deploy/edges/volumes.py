@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import tarfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from builder import labels
 from builder.topology import CACHE_FOLDERS, CACHE_ROOT
-from deploy.caches import CacheFacts
 from deploy.node_errors import EngineConflictError, EngineNotFoundError
 
 if TYPE_CHECKING:
@@ -31,18 +30,6 @@ def open_folders(engine: Engine, container: str) -> None:
     engine.ask(call, lambda api: api.put_archive(container, CACHE_ROOT, archive))
 
 
-def caches_of(engine: Engine, cluster: str) -> tuple[CacheFacts, ...]:
-    """The caches of a cluster with their sizes, which the engine has to walk."""
-    found = engine.ask("tell the sizes of volumes", _volumes_used)
-    ours = (
-        item
-        for item in found
-        if (item.get("Labels") or {}).get(labels.CLUSTER) == cluster
-        and labels.CACHE in (item.get("Labels") or {})
-    )
-    return tuple(sorted((_facts(item) for item in ours), key=lambda cache: cache.name))
-
-
 def remove_cache(engine: Engine, name: str) -> bool:
     """Remove a cache; False if a container has it."""
     try:
@@ -52,17 +39,6 @@ def remove_cache(engine: Engine, name: str) -> bool:
     except EngineNotFoundError:
         return True
     return True
-
-
-def _volumes_used(api: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the client has no types
-    found = api.df().get("Volumes") or []
-    return [item for item in found if isinstance(item, dict)]
-
-
-def _facts(item: dict[str, Any]) -> CacheFacts:
-    usage = item.get("UsageData") or {}
-    size, uses = int(usage.get("Size", -1)), int(usage.get("RefCount", 0))
-    return CacheFacts(str(item["Name"]), None if size < 0 else size, uses > 0)
 
 
 def _folders() -> bytes:

@@ -22,6 +22,12 @@ def test_one_generation(claim: Claim, cluster: ObservedCluster) -> None:
     claim.settle(judge.one_generation(cluster.each(lambda node: node.container)))
 
 
+def test_one_cache(claim: Claim, expected: ExpectedCluster, cluster: ObservedCluster) -> None:
+    """All ranks compile into caches that were made together, for this image and model."""
+    containers = cluster.each(lambda node: node.container)
+    claim.settle(judge.one_cache(containers, kept=expected.keeps_caches))
+
+
 def test_least_privilege(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
     """The container is not privileged, and neither processes nor shared memory are the node's."""
     claim.settle(judge.least_privilege(expected.rights, node.container))

@@ -63,6 +63,27 @@ def one_generation(containers: Mapping[str, ContainerFacts]) -> Verdict:
     )
 
 
+def one_cache(containers: Mapping[str, ContainerFacts], *, kept: bool) -> Verdict:
+    """Whether all ranks compile into caches of one name, made together for one image and model.
+
+    Ranks of which one finds compiled kernels and the other does not can wait in vain.
+    """
+    found = {name: container.cache for name, container in containers.items()}
+    if not kept and not any(found.values()):
+        return not_shown("[container] caches is off: every new container starts cold")
+    finding = Finding(
+        "the ranks compile into different caches",
+        "the same volume's name on every node" if kept else "none",
+        ", ".join(f"{name}: {cache or 'none'}" for name, cache in found.items()),
+        "inv stop --remove, then inv deploy: all ranks are made anew from the manifest",
+    )
+    equal = kept and len(set(found.values())) == 1 and all(found.values())
+    return Verdict(
+        evidence=tuple(f"{name}: {cache or 'no cache'}" for name, cache in found.items()),
+        findings=() if equal else (finding,),
+    )
+
+
 def least_privilege(rights: ExpectedRights, container: ContainerFacts) -> Verdict:
     """Whether the container was given no more of its node than the default gives.
 

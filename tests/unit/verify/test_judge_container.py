@@ -159,6 +159,20 @@ def with_process(**changes: object) -> Inside:
     return replace(inside, processes=changed)
 
 
+def test_ranks_that_compile_into_different_caches_are_found() -> None:
+    def verdict(*names: str, kept: bool = True) -> Verdict:
+        here = zip("abc", names, strict=False)
+        containers = {node: replace(samples.container(), cache=name) for node, name in here}
+        return judge.one_cache(containers, kept=kept)
+
+    assert verdict("x-g1", "x-g1").holds
+    assert verdict("x-g1", "x-g2").findings
+    assert verdict("x-g1", "").findings
+    assert verdict("", "").findings
+    assert verdict("", "", kept=False).not_shown
+    assert verdict("x-g1", "x-g1", kept=False).findings
+
+
 def test_a_log_without_the_manifest_s_limits_is_found() -> None:
     rights = samples.expected().rights
     container = samples.container()
