@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import ip_address
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 DEFAULT_PORT: Final = 8000
 """vLLM's own."""
@@ -62,6 +63,13 @@ def meeting_point(command: Sequence[str]) -> MeetingPoint | None:
     if not address:
         return None
     return MeetingPoint(address, _number(_value(words, "master-port"), DEFAULT_MASTER_PORT))
+
+
+def claimed_ports(command: Sequence[str]) -> Iterator[int]:
+    """The ports that a rank's command says it listens on, API and meeting point."""
+    for option, value in pairwise(command):
+        if option in {"--port", "--master-port"} and value.isdecimal():
+            yield int(value)
 
 
 def _vllm_words(command: Sequence[str]) -> list[str]:

@@ -30,7 +30,7 @@ def observe(
         facts, image, untagged, containers = _engine(engine, wanted)
         others = engine.others(wanted.manifest.name)
         # Not before: the socket of a rank that ends in between would seem to be somebody else's.
-        machine = ask_host(wanted.manifest, node, connection)
+        machine = ask_host(wanted.manifest, node, connection, containers)
         model_files, model_transfer = model.result()
         found = {file.path: file.digest for file in model_files}
         lacks = any(found.get(file.path) != file.digest for file in wanted.model_files)
@@ -72,7 +72,7 @@ def observe_unlocked(
 ) -> NodeState:
     """A node as it is without a lock: nothing is known of image and model files."""
     facts, containers = engine.facts(), engine.containers(manifest.name)
-    machine = ask_host(manifest, node, connection)
+    machine = ask_host(manifest, node, connection, containers)
     return NodeState(
         node=node.name,
         engine=facts,

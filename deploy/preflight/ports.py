@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, ip_address
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from deploy.preflight import rows
 from deploy.preflight.finding import Spot
+from deploy.serving import claimed_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,9 @@ def ports(manifest: ClusterManifest, node: Node, state: NodeState) -> Iterator[F
         )
         return
     serve = manifest.serve
-    ours = {port for item in state.containers if item.running for port in _claimed(item.command)}
+    ours = {
+        port for item in state.containers if item.running for port in claimed_ports(item.command)
+    }
     asked = [("port", serve.host, serve.port)]
     if len(manifest.nodes) > 1:
         # The rendezvous listens on every address, whatever address the ranks are given.
@@ -67,14 +69,7 @@ def _holder(host: HostFacts | None, others: Sequence[OtherContainer], port: int)
 
 
 def _serves(item: OtherContainer, port: int) -> bool:
-    return item.running and port in _claimed(item.command.replace("=", " ").split())
-
-
-def _claimed(command: Sequence[str]) -> Iterator[int]:
-    """The ports that a rank's command says it listens on."""
-    for option, value in pairwise(command):
-        if option in ("--port", "--master-port") and value.isdecimal():
-            yield int(value)
+    return item.running and port in claimed_ports(item.command.replace("=", " ").split())
 
 
 def _meets(listener: Listener, host: IPv4Address) -> bool:
