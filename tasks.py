@@ -7,6 +7,7 @@ Those that need the nodes are in deploy/tasks.py, the lab's in deploy/lab/tasks.
 from __future__ import annotations
 
 import sys
+from gc import set_threshold
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from builder.edges.tasking import Reportable
 
 ROOT = Path(__file__).resolve().parent
+
+# Imports make many objects that all stay; looking for garbage among them takes a tenth of a start.
+set_threshold(50_000)
 
 DEMO_END = """
 Two nodes serve one model, and that is proven.{answered}

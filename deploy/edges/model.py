@@ -42,6 +42,13 @@ empty line, and what lies in the inbox and in the download's folder."""
 STAT: Final = r"%s %T@ %i %C@"
 """What find prints of a file to recognise it: size, modification time, inode, change time."""
 
+LOOK: Final = rf"""find -L "$1" -type f -printf '%P\0{STAT}\0'
+status=$?
+printf '\0'
+cat -- "$2" 2>/dev/null | tr -d '\000'
+exit $status"""
+"""Every file with its marks, NUL after each; one more NUL; then the note, which is JSON."""
+
 
 class ModelFolder:
     """One node's model folder; every call is one or a few commands on the node."""
@@ -80,8 +87,7 @@ class ModelFolder:
         A file of another size is not hashed and has no digest. Neither is one hashed again that
         `remember` noted and that has not changed since: verify hashes everything, deploy need not.
         """
-        stats = self._stats(self._folder)
-        noted = self._noted() if stats else {}
+        stats, noted = self._stats_and_notes()
         sizes = {file.path: file.size_bytes for file in wanted}
         there = [path for path in sorted(sizes) if path in stats]
         fitting = [path for path in there if _size_bytes(stats[path]) == sizes[path]]
@@ -232,14 +238,16 @@ class ModelFolder:
         done = self._connection.run(("find", *search), ok=(0, 1))
         return done.stdout.decode(errors="surrogateescape").split("\0")[:-1]
 
-    def _noted(self) -> dict[str, tuple[str, Digest]]:
-        """What `remember` noted; nothing if it is not there or cannot be read."""
-        done = self._connection.run(("cat", "--", f"{self._own}/seen"), ok=(0, 1))
-        try:
-            note: Any = json.loads(done.stdout)
-            return {str(k): (str(v[0]), parse_digest(str(v[1]))) for k, v in note.items()}
-        except (ValueError, LookupError, AttributeError, TypeError, NotADigestError):
-            return {}
+    def _stats_and_notes(self) -> tuple[dict[str, str], dict[str, tuple[str, Digest]]]:
+        """`_stats` of the folder, and what `remember` noted; in one session, as every look asks.
+
+        Nothing is noted if the note is not there or cannot be read.
+        """
+        argv = ("sh", "-c", LOOK, "sh", self._folder, f"{self._own}/seen")
+        done = self._connection.run(argv, ok=(0, 1))
+        listed, _, noted = done.stdout.rpartition(b"\0")
+        parts = listed.decode(errors="surrogateescape").split("\0")[:-1]
+        return dict(zip(parts[::2], parts[1::2], strict=True)), _notes(noted)
 
     def _staged_at(self, file: ModelFile) -> str:
         return f"{self._inbox}/{staged_name(file)}"
@@ -249,6 +257,14 @@ def staged_name(file: ModelFile) -> str:
     """The name in the inbox; of the path too, since two files may have the same bytes."""
     path = digest_bytes(file.path.encode(errors="surrogateescape"))
     return f"{hex_of(file.digest)}.{hex_of(path)[:8]}"
+
+
+def _notes(text: bytes) -> dict[str, tuple[str, Digest]]:
+    try:
+        note: Any = json.loads(text)
+        return {str(k): (str(v[0]), parse_digest(str(v[1]))) for k, v in note.items()}
+    except (ValueError, LookupError, AttributeError, TypeError, NotADigestError):
+        return {}
 
 
 def _size_bytes(stat: str) -> int:

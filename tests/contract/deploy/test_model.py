@@ -204,6 +204,20 @@ def test_noted_hashes_are_trusted_while_a_file_has_not_changed(
     assert fact.digest == digest_bytes(b"[]")
 
 
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"\0\0\0", b"a\0b\0\0", b"[]", b'{"config": 7}', b"\xff"]
+)
+def test_a_note_that_is_damaged_is_as_good_as_none(
+    connection: NodeConnection, ours: Path, theirs: Path, damage: bytes
+) -> None:
+    files = write(ours, config="{}")
+    write(theirs, config="{}")
+    (theirs / ".sparklock").mkdir()
+    (theirs / ".sparklock/seen").write_bytes(damage)
+    (fact,), _ = ModelFolder(connection, str(theirs)).observe(files)
+    assert fact.digest == files[0].digest
+
+
 def test_what_was_sent_is_noted_when_it_is_settled(
     connection: NodeConnection, model: ModelFolder, ours: Path, theirs: Path
 ) -> None:
