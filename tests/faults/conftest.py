@@ -51,12 +51,18 @@ def pair(lab: LabState, lab_root: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="session")
-def steps(pair: Pair) -> tuple[str, ...]:
-    """The keys of all steps of a deploy that replaces image and model, in their order."""
+def whole(pair: Pair) -> Run:
+    """A deploy that replaced image and model, and that nothing happened to."""
     pair.change()
     run = pair.run("deploy")
     assert run.end() == 0, run.said
-    return tuple(dict.fromkeys(map(key_of, run.steps)))
+    return run
+
+
+@pytest.fixture(scope="session")
+def steps(whole: Run) -> tuple[str, ...]:
+    """The keys of all its steps, in their order."""
+    return tuple(dict.fromkeys(map(key_of, whole.steps)))
 
 
 class Case:

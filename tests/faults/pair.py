@@ -106,13 +106,23 @@ class Pair:
         self.locks[lock_digest(check_lock(self.cluster.file).lock)] = self.variant
 
     def trim(self) -> None:
-        """Forget the oldest generations when there are many: every look asks about each of them."""
-        seen = self.see()
-        kept = sorted(item.name for item in seen.containers if OLD in item.name)
+        """Keep two generations when there are many: every look asks about each of them.
+
+        No image is left then but theirs.
+        """
+        kept = [item for item in self.see().containers if OLD in item.name]
         if len(kept) > MANY * len(NODES):
-            for item in seen.containers:
-                if OLD in item.name and not item.running:
-                    self.cluster.node(item.node).remove_container(item.name)
+            self.collect()
+
+    def collect(self) -> None:
+        """Keep two generations, and see that no image is left but theirs."""
+        run = self.run("gc", "--keep", "1")
+        assert run.end() == 0, run.said
+        seen = self.see()
+        used = {(item.node, item.image) for item in seen.containers}
+        ours = {item for item in seen.images if item[1].startswith(f"sparklock/{self.name}:")}
+        assert ours <= used, (ours - used, run.said)
+        assert len(seen.containers) <= 2 * len(NODES), seen.containers
 
     def serve_anew(self, *, model: bool = True) -> None:
         """Change, and deploy that without any fault."""

@@ -44,6 +44,7 @@ class Run:
         self.steps: list[str] = []
         self.said = ""
         self.masters: tuple[Master, ...] = ()
+        self.took_s = 0.0
         self._begun = time.monotonic()
         self._lines: Queue[str | None] = Queue()
         self._process = subprocess.Popen(
@@ -107,6 +108,7 @@ class Run:
     def end(self) -> int:
         """Its exit status, once it has ended."""
         status = self._process.wait(END_S)
+        self.took_s = time.monotonic() - self._begun
         while (line := self._lines.get(timeout=END_S)) is not None:
             self._take(line)
         for pipe in (self._process.stdin, self._process.stdout):

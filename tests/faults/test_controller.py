@@ -13,6 +13,7 @@ from tests.faults.conftest import Case, at_every
 
 if TYPE_CHECKING:
     from tests.faults.pair import Pair
+    from tests.faults.run import Run
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults]
 SEED: Final = 4
@@ -27,17 +28,22 @@ def kill_at(pair: Pair, step: str) -> None:
     case.settle(run, run.end(), healthy=True)
 
 
-def kill_at_random(pair: Pair, count: int) -> None:
-    chosen = random.Random(SEED)  # noqa: S311 - the same moments every time
-    for _ in range(count):
+def kill_at_random(pair: Pair, whole: Run, count: int) -> None:
+    chosen = random.Random(SEED)  # noqa: S311 - the same shares of a deploy every time
+    moments = {
+        f"{share:.2%} of its time": share for share in (chosen.random() * 1.1 for _ in range(count))
+    }
+
+    def inject(moment: str) -> None:
         case = Case(pair, "kill -9 of the controller")
-        moment_s = chosen.uniform(0.2, 8)
         run = case.run()
-        case.step = f"after {moment_s:.2f} s (seed {SEED})"
-        if run.running_for(moment_s):
+        case.step = f"{moment} (seed {SEED})"
+        if run.running_for(moments[moment] * whole.took_s):
             run.note_masters()
             run.kill()
         case.settle(run, run.end(), healthy=True)
+
+    at_every(moments, inject)
 
 
 @pytest.mark.parametrize("part", [0, 1, 2, 3])
@@ -53,13 +59,13 @@ def test_a_controller_that_is_killed_at_every_step(pair: Pair, steps: tuple[str,
     at_every(steps, partial(kill_at, pair))
 
 
-def test_a_controller_that_is_killed_at_a_few_random_moments(pair: Pair) -> None:
-    kill_at_random(pair, FEW)
+def test_a_controller_that_is_killed_at_a_few_random_moments(pair: Pair, whole: Run) -> None:
+    kill_at_random(pair, whole, FEW)
 
 
 @pytest.mark.long
-def test_a_controller_that_is_killed_at_many_random_moments(pair: Pair) -> None:
-    kill_at_random(pair, MANY)
+def test_a_controller_that_is_killed_at_many_random_moments(pair: Pair, whole: Run) -> None:
+    kill_at_random(pair, whole, MANY)
 
 
 @pytest.mark.long

@@ -83,3 +83,7 @@ def test_a_deploy_of_an_older_lock_is_refused(pair: Pair) -> None:
     assert "--older" in run.said
     outcome = case.settle(run, status, healthy=True)
     assert (outcome.served, outcome.command) == ("old", "nothing")
+
+
+def test_after_all_of_that_inv_gc_leaves_two_generations_and_their_images(pair: Pair) -> None:
+    pair.collect()
