@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from deploy.diagnosis import diagnose
+from deploy.diagnosis import Verdict, diagnose
 from deploy.errors import (
     DeployInterruptedError,
     NoCompletionError,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Created: TypeAlias = Mapping[tuple[str, str], Mapping[str, str]]
 
-__all__ = ["Limits", "Watched", "confirm", "limits_of"]
+__all__ = ["Limits", "Watched", "confirm", "limits_of", "why_silent"]
 
 POLL_S: Final = 0.3
 MEETING_POLL_S: Final = 1.0
@@ -74,6 +74,17 @@ def confirm(  # noqa: PLR0913 - the last two are for who has them
     DeployInterruptedError when `stopped` is set.
     """
     return _Start(Ranks(ranks, nodes), limits, stopped, told).confirmed(created or {})
+
+
+def why_silent(
+    ranks: Sequence[tuple[str, str]], nodes: Mapping[str, Watched], answer: Completion
+) -> Verdict:
+    """Why a pair that runs probably does not answer, told from all its nodes; raises nothing."""
+    scenes, _ = Ranks(ranks, nodes).scenes()
+    head = scenes[0].state
+    command = () if head is None else head.command
+    stage = Stage.MET if answer.outcome is Outcome.NOT_UP else Stage.API
+    return diagnose(Scene(stage, scenes, serving_at(command), meeting_point(command), answer))
 
 
 class _Start:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deploy.actions import Restore
     from deploy.diagnosis import Verdict
     from deploy.scene import RankScene, Scene
-    from deploy.state import Outcome as Answered
+    from deploy.state import Completion
 
 SHOWN_LINES: Final = 20
 """How much of a rank's log a failure shows."""
@@ -233,25 +233,26 @@ def _ends(scene: Scene, verdict: Verdict) -> tuple[RankEnd, ...]:
 class SilentPairError(NodeError):
     """Everything runs as locked, and a request for a completion is not answered."""
 
-    def __init__(self, node: str, timeout_s: float, outcome: Answered, said: str) -> None:
+    def __init__(self, node: str, timeout_s: float, answer: Completion, verdict: Verdict) -> None:
         super().__init__(node)
         self.node = node
         self.timeout_s = timeout_s
-        self.outcome = outcome
-        self.said = said
+        self.answer = answer
+        self.verdict = verdict
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The one message."""
+        """What does not hold, then the diagnosis."""
         return (
             Message(
                 place=f"node {self.node}, POST /v1/completions",
                 what="the pair runs as locked, but it does not serve; nothing was changed",
                 expected=f"a completion within {self.timeout_s:g} s",
-                found=self.outcome.value,
-                detail=self.said,
+                found=self.answer.outcome.value,
+                detail=self.answer.text,
                 remedy="look at `inv logs`; to start the pair anew: inv stop, then inv deploy",
             ),
+            self.verdict.message("why it does not answer"),
         )
 
 

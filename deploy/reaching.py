@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from builder.current import check_lock
 from builder.edges.files import read_manifest, ssh_config_of
 from builder.lockfile import lock_digest
+from deploy.confirm import why_silent
 from deploy.edges.api_key import api_key_of
 from deploy.edges.guard import Guards
 from deploy.edges.node import RemoteNode
@@ -112,7 +113,8 @@ def require_answer(todo: Plan, nodes: Nodes, timeout_s: float) -> None:
     head, _ = todo.restore.ranks[0]
     answer = nodes[head].complete(timeout_s, todo.at)
     if answer.outcome is not Outcome.ANSWERED:
-        raise SilentPairError(head, timeout_s, answer.outcome, answer.text)
+        verdict = why_silent(todo.restore.ranks, nodes, answer)
+        raise SilentPairError(head, timeout_s, answer, verdict)
 
 
 def _blobs_built(loaded: LoadedManifest, engine_id: str) -> frozenset[Digest]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from builder.errors import Message
 
-PLACE: Final = "start of the pair"
+PLACE: Final = "the pair"
 
 
 @dataclass(frozen=True, slots=True)

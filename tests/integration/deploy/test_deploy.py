@@ -168,5 +168,6 @@ def test_a_pair_that_runs_and_does_not_answer_is_not_up_to_date(served: Cluster)
     node.run([*stop, "SIGCONT"])
     assert caught.value.exit_code == 5
     assert caught.value.node == "spark-a"
+    assert "rank 1 on spark-b, which is frozen" in str(caught.value)
     assert served.containers() == before
     assert not served.deploy().changed

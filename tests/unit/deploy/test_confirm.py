@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder import labels
-from deploy.confirm import Limits, confirm
+from deploy.confirm import Limits, confirm, why_silent
 from deploy.errors import (
     DeployInterruptedError,
     NoCompletionError,
@@ -177,3 +177,12 @@ def test_a_user_who_has_had_enough_is_heard() -> None:
     stopped.set()
     with pytest.raises(DeployInterruptedError):
         confirm(RANKS, nodes, Limits(60, 1), stopped)
+
+
+def test_a_pair_that_does_not_answer_any_more_is_diagnosed_from_all_nodes() -> None:
+    nodes = pair()
+    said = why_silent(RANKS, nodes, Completion(Outcome.FAILED, "HTTP 500: dead"))
+    assert said.evidence == ("HTTP 500: dead",)
+    nodes[B].unreachable = True
+    gone = why_silent(RANKS, nodes, Completion(Outcome.TOO_LATE))
+    assert gone.what == "rank 1 on spark-b is gone, or its node is"
