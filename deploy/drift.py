@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from deploy.drift_container import of_container
 from deploy.drift_facts import Cause, Difference
 from deploy.drift_settings import count
+from deploy.generations import history_of
 from deploy.state import Standing
 
 if TYPE_CHECKING:
@@ -27,13 +28,9 @@ RESTARTED: Final = "`inv verify` says whether the pair serves; else `inv stop`, 
 
 
 def current(nodes: Mapping[str, Witnessed]) -> int:
-    """The generation that counts: neither on trial nor superseded.
-
-    The running one if there are several, else the newest; 0 if there is none.
-    """
-    found = [item for node in nodes.values() for item in node.containers if _settled(item)]
-    running = {item.generation for item in found if item.running}
-    return max(running or {item.generation for item in found}, default=0)
+    """The number of the generation that is to serve; 0 if none was ever confirmed."""
+    found = history_of({name: view.state.containers for name, view in nodes.items()}).current
+    return 0 if found is None else found.number
 
 
 def compare(wanted: Wanted, nodes: Mapping[str, Witnessed]) -> tuple[Difference, ...]:

@@ -107,12 +107,16 @@ def _image(
 def _labels(
     wanted: Wanted, spec: ContainerSpec, container: Inspected, *, explained: bool
 ) -> Iterator[Difference]:
-    """Labels that differ; the spec's is told only when no setting tells what has changed."""
-    expected = spec.labels(wanted.lock_digest, container.generation)
-    expected[keys.MODEL_DIGEST] = wanted.model_digest
+    """Labels that differ; the spec's is told only when no setting tells what has changed.
+
+    Another lock's digest is none: what it changes of a container is told by itself.
+    """
+    expected = wanted.labels(spec, container.generation)
     for name, value in sorted(expected.items()):
         found = container.labels.get(name, "none")
-        if found != value and not (name == keys.SPEC_DIGEST and explained):
+        told = name == keys.SPEC_DIGEST and explained
+        told = told or (name == keys.LOCK_DIGEST and name in container.labels)
+        if found != value and not told:
             yield Difference(spec.node, f"label {name}", value, found, Cause.INPUTS, PLAN)
     for name in sorted({*container.labels} - {*expected} - container.image_labels):
         again = _again(spec.node, container.name)

@@ -58,8 +58,8 @@ def _trouble(reports: Sequence[Report]) -> str:
             )
         if report.problem:
             return f"waits for {report.node}: {report.problem}"
-        if report.trial:
-            return f"{report.node} runs {report.trial}: a deploy is at work or was cut off"
+        if report.other:
+            return f"{report.node} runs {report.other}, which is not current: nothing is started"
     if len({report.generation for report in reports}) > 1:
         found = ", ".join(f"{report.node} {report.generation or 'none'}" for report in reports)
         return f"the nodes have different generations ({found}): nothing is started; `inv deploy`"

@@ -63,7 +63,7 @@ class Engine:
     def _report(self) -> Report:
         label = {"label": [f"io.sparklock.cluster={self._config.cluster}"]}
         listed = self._call("GET", f"/containers/json?all=1&filters={quote(json.dumps(label))}")
-        found, trial = [], ""
+        found, other = [], ""
         for item in listed:
             name = str(item["Names"][0])
             matched = self._name.fullmatch(name)
@@ -71,8 +71,8 @@ class Engine:
                 state = self._call("GET", f"/containers/{item['Id']}/json")["State"]
                 running, started = bool(state["Running"]), str(state["StartedAt"])
                 found.append((running, started, int(matched.group(1)), str(item["Id"])))
-            elif name.endswith(".trial") and item["State"] == "running":
-                trial = name[1:]
+            elif item["State"] == "running":
+                other = name[1:]
         running, started, generation, container = max(found, default=(False, "", 0, ""))
         return Report(
             node=self._config.node,
@@ -81,7 +81,7 @@ class Engine:
             container=container,
             running=running,
             started=started,
-            trial=trial,
+            other=other,
         )
 
     def stop(self, container: str) -> None:

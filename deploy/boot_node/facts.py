@@ -39,7 +39,11 @@ class Config:
 
 @dataclass(frozen=True)
 class Report:
-    """How a node's rank stands. `engine` is another text after every start of engine or node."""
+    """How a node's rank stands in the current generation, whose names have no end.
+
+    `engine` is another text after every start of engine or node. `other` is a container of the
+    cluster that runs and is not current: a deploy or a rollback is at work, or was cut off.
+    """
 
     node: str
     version: int = VERSION
@@ -49,7 +53,7 @@ class Report:
     container: str = ""
     running: bool = False
     started: str = ""
-    trial: str = ""
+    other: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy import booting, daily
+from builder.progress import Silent
+from deploy import booting, daily, keeping
 from deploy.boot import FOLDERS
 from deploy.lab.errors import LabCommandError
 from tests.integration.deploy.conftest import NODES, until
@@ -69,15 +70,17 @@ def on(cluster: Cluster, node: str) -> bool:
 
 
 def states(cluster: Cluster) -> dict[str, tuple[str, bool, str]]:
-    """Every node's only container: its id, whether it runs, and when it was started."""
-    form = "{{.Id}} {{.State.Running}} {{.State.StartedAt}}"
+    """Every node's current container: its id, whether it runs, and when it was started."""
+    form = "{{.Name}} {{.Id}} {{.State.Running}} {{.State.StartedAt}}"
     label = f"label=io.sparklock.cluster={cluster.folder.name}"
     found = {}
     for name in NODES:
         node = cluster.node(name)
-        (number,) = node.run(["docker", "ps", "-aq", "--filter", label]).split()
-        words = node.run(["docker", "inspect", "--format", form, number]).split()
-        found[name] = (words[0], words[1] == "true", words[2])
+        numbers = node.run(["docker", "ps", "-aq", "--filter", label]).split()
+        lines = node.run(["docker", "inspect", "--format", form, *numbers]).splitlines()
+        words = (line.split() for line in lines)
+        ((_, number, running, started),) = (w for w in words if not w[0].endswith(".old"))
+        found[name] = (number, running == "true", started)
     return found
 
 
@@ -89,7 +92,7 @@ def answers(cluster: Cluster) -> bool:
 
 
 @contextmanager
-def brought_back(cluster: Cluster) -> Iterator[None]:
+def brought_back(cluster: Cluster, generation: int = 1) -> Iterator[None]:
     """After the block the same containers run, all of them started anew, and they answer."""
     before = states(cluster)
 
@@ -98,7 +101,7 @@ def brought_back(cluster: Cluster) -> Iterator[None]:
         return all(after[name][1] and after[name][2] > before[name][2] for name in NODES)
 
     yield
-    until(lambda: started_anew() and said(cluster) == "generation 1 runs")
+    until(lambda: started_anew() and said(cluster) == f"generation {generation} runs")
     until(lambda: answers(cluster))
     after = states(cluster)
     assert [after[name][0] for name in NODES] == [before[name][0] for name in NODES]
@@ -173,18 +176,42 @@ def test_nothing_starts_beside_a_deploy_or_with_different_generations(booted: Cl
     assert "`inv deploy`" in seen
 
 
-@pytest.mark.parametrize("name", [HEAD, pytest.param(WORKER, marks=pytest.mark.slow)])
-def test_what_a_person_stopped_stays_down_after_a_restart(booted: Cluster, name: str) -> None:
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        "inv",
+        pytest.param(HEAD, marks=pytest.mark.slow),
+        pytest.param(WORKER, marks=pytest.mark.slow),
+    ],
+)
+def test_what_a_person_stopped_stays_down_after_a_restart(booted: Cluster, stopped: str) -> None:
     before = states(booted)
-    booted.node(name).run(["docker", "stop", before[name][0]])
+    if stopped == "inv":
+        daily.stop(booted.file)
+    else:
+        booted.node(stopped).run(["docker", "stop", before[stopped][0]])
     until(lambda: "by itself or a person" in said(booted))
     restart_engine(booted, *NODES)
     until(lambda: "stays down" in said(booted))
     assert [running for _, running, _ in states(booted).values()] == [False, False]
-    daily.stop(booted.file)
+    daily.stop(booted.file, remove=True)
     until(lambda: said(booted) == "nothing is deployed")
-    restart_engine(booted, HEAD)
-    assert booted.containers() == {name: [] for name in NODES}
+
+
+@pytest.mark.slow
+def test_it_is_the_current_generation_that_comes_back(booted: Cluster) -> None:
+    booted.change("serve.args", max_model_len=128)
+    assert booted.deploy().generation == 2
+    until(lambda: said(booted) == "generation 2 runs")
+    with brought_back(booted, 2):
+        restart_engine(booted, *NODES)
+    keeping.rollback(booted.file, 1, Silent())
+    until(lambda: said(booted) == "generation 1 runs")
+    before = states(booted)
+    restart_nodes(booted, (WORKER,), (WORKER,))
+    until(lambda: states(booted)[WORKER][1] and said(booted) == "generation 1 runs")
+    until(lambda: answers(booted))
+    assert states(booted)[WORKER][0] == before[WORKER][0]
 
 
 @pytest.mark.slow

@@ -70,6 +70,4 @@ def test_a_changed_manifest_is_told_apart_from_what_a_person_changed(served: Clu
         ("spark-a", "CpuShares", "PERSON"),
         ("spark-a", "Cmd", "INPUTS"),
         ("spark-b", "Cmd", "INPUTS"),
-        ("spark-a", "label io.sparklock.lock", "INPUTS"),
-        ("spark-b", "label io.sparklock.lock", "INPUTS"),
     }

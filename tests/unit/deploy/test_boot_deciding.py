@@ -92,7 +92,7 @@ def test_a_new_generation_is_watched_from_when_it_is_seen() -> None:
     [
         (replace(B, generation=2), "different generations (a 3, b 2)"),
         (replace(B, generation=0, container=""), "different generations (a 3, b none)"),
-        (replace(B, trial="sparklock-c-g4-r1.trial"), "runs sparklock-c-g4-r1.trial"),
+        (replace(B, other="sparklock-c-g4-r1.trial"), "runs sparklock-c-g4-r1.trial"),
         (Report("b", problem="its engine does not answer"), "waits for b"),
         (replace(B, version=0), "version 0"),
     ],

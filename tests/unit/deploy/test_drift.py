@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from builder import labels as keys
+from builder.digest import digest_bytes
 from builder.secret import API_KEY
 from deploy.drift import compare, current
 from deploy.drift_facts import (
@@ -45,7 +45,6 @@ def answer(goal: Wanted, spec: ContainerSpec) -> dict[str, Any]:
         if not mount["ReadOnly"]:
             del mount["ReadOnly"]
     labels = goal.labels(spec, 1) | {"of": "image"}
-    labels[keys.MODEL_DIGEST] = goal.model_digest
     return {
         "Name": f"/{spec.name(1)}",
         "Image": goal.image.config_digest,
@@ -110,8 +109,25 @@ def test_a_pair_as_it_was_made_differs_in_nothing() -> None:
 
 def test_nothing_deployed_is_one_difference() -> None:
     goal = wanted()
-    views = {name: replace(view, containers=()) for name, view in pair(goal).items()}
+    views = {
+        name: Witnessed(replace(view.state, containers=()), (), ())
+        for name, view in pair(goal).items()
+    }
     assert only(goal, views).what == "deployment"
+
+
+def test_a_lock_that_changed_in_what_reaches_no_container_is_no_drift() -> None:
+    goal = wanted()
+    assert compare(replace(goal, lock_digest=digest_bytes(b"another")), pair(goal)) == ()
+
+
+def test_a_model_that_the_lock_has_changed_is_the_locks() -> None:
+    goal = wanted()
+    fewer = replace(goal, model_files=goal.model_files[:1])
+    found = compare(fewer, pair(goal))
+    assert {(item.what, item.cause) for item in found} == {
+        ("label io.sparklock.model", Cause.INPUTS)
+    }
 
 
 HOST = {
