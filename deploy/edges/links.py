@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 PROGRAM: Final = Path(__file__).with_name("peers.py")
 PING: Final = Path(__file__).with_name("ping.sh")
 
-OPENS_S: Final = 5.0
-"""What a node's python3 may take to start and listen."""
+OPENS_S: Final = 15.0
+"""What a node's python3 may take to start and listen, on a busy node too."""
 
-TRIES_S: Final = 10.0
-"""What all its tries may take together; each has a limit of its own, about a second."""
+TRIES_S: Final = 15.0
+"""What all its tries may take together; each has a limit of its own, of a second or two."""
 
 
 class _Peers:

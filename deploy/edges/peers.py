@@ -2,7 +2,7 @@
 
 It listens on the node's fabric addresses, tells the ports, is told those of the peers, connects to
 them and sends them packets that fill the MTU and may not be fragmented, then tells what came of it.
-Three lines of JSON on stdin and stdout; it ends with its stdin, and after 30 seconds anyway.
+Three lines of JSON on stdin and stdout; it ends with its stdin, and after a minute anyway.
 """
 
 from __future__ import annotations
@@ -82,23 +82,20 @@ def connect(source: str, target: str, port: int) -> str:
     return "connected"
 
 
-def send(source: str, target: str, port: int, size: int) -> str:
-    """What came of a UDP packet of a size; it is sent again once, since UDP may lose one."""
-    said = "no answer in time"
+def send(way: dict[str, Any], size: int, tries: int) -> str:
+    """What came of a UDP packet of a size; sent again, since UDP and a busy peer lose some."""
     try:
-        client = unfragmented(source)
-        client.connect((target, port))
+        client = unfragmented(way["source"])
+        client.connect((way["target"], way["udp"]))
         client.settimeout(WAIT_S / 2)
-        for _ in range(2):
+        for _ in range(tries):
             client.send(bytes(size))
-            try:
+            with contextlib.suppress(TimeoutError):
                 if len(client.recv(65535)) == size:
                     return "answered"
-            except TimeoutError:
-                pass
     except OSError as error:
-        said = words_of(error)
-    return said
+        return words_of(error)
+    return "no answer in time"
 
 
 def probe(way: dict[str, Any], told: dict[str, Any]) -> None:
@@ -112,8 +109,8 @@ def probe(way: dict[str, Any], told: dict[str, Any]) -> None:
     threads = [threading.Thread(target=one, args=(port,)) for port in way["tcp"]]
     for thread in threads:
         thread.start()
-    small = send(source, target, way["udp"], 1)
-    full = send(source, target, way["udp"], way["size"])
+    small = send(way, 1, tries=2)
+    full = send(way, way["size"], tries=4) if small == "answered" else "not tried"
     for thread in threads:
         thread.join()
     told[source + " " + target] = {"small": small, "full": full, "tcp": tcp}
@@ -142,7 +139,7 @@ def words_of(error: OSError) -> str:
 
 def main() -> None:
     """Listen, tell; be told, try, tell; wait until nobody needs the listeners."""
-    signal.alarm(30)
+    signal.alarm(60)
     asked = json.loads(sys.stdin.readline())
     tell({address: opened(address, ports) for address, ports in asked})
     told: dict[str, Any] = {}
