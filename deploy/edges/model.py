@@ -61,7 +61,6 @@ class ModelFolder:
         self._old = f"{self._own}/old"
         self._observed: dict[str, tuple[str, Digest]] = {}
         self._sent: dict[str, tuple[str, Digest]] = {}
-        self._in_inbox: frozenset[str] = frozenset()
         self._news = False
         self.staged: frozenset[str] = frozenset()
         """The wanted files that `observe` found whole in the inbox, by path."""
@@ -133,13 +132,13 @@ class ModelFolder:
         """Have the inbox, and the folder for what comes from the Hub."""
         make_folders(self._connection, [self._inbox, self.download])
 
-    def place_of(self, file: ModelFile) -> str:
-        """Where a wanted file is on the node: in the inbox, or in its place."""
-        there = self._names(self._inbox) if not self._in_inbox else self._in_inbox
-        self._in_inbox = there
-        if staged_name(file) in there:
-            return self._staged_at(file)
-        return f"{self._folder}/{file.path}"
+    def places_of(self, files: Sequence[ModelFile]) -> tuple[str, ...]:
+        """Where wanted files are on the node, each in the inbox or in its place."""
+        there = self._names(self._inbox)
+        return tuple(
+            self._staged_at(file) if staged_name(file) in there else f"{self._folder}/{file.path}"
+            for file in files
+        )
 
     def missing(self, files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
         """Those of the files that are not in the inbox."""
@@ -168,7 +167,6 @@ class ModelFolder:
         """Take note that files are in the inbox and were proven there."""
         there = self._stats(self._inbox)
         self._sent |= {f.path: (there[staged_name(f)], f.digest) for f in files}
-        self._in_inbox = frozenset()
 
     def send(self, files: Sequence[ModelFile], source: Path, watch: Watch) -> int:
         """Bring files from a folder of ours into the inbox; the bytes that had to travel.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,6 +20,7 @@ from deploy import node_errors, weights_errors
 from deploy.edges.attached import attached
 from deploy.edges.model import staged_name
 from deploy.edges.programs_on_node import asking, facts_in, running, started
+from deploy.edges.transfer import Watch
 from deploy.launch import BindMount
 from deploy.weights import HELPER
 
@@ -32,10 +34,12 @@ if TYPE_CHECKING:
     from deploy.edges.engine import Engine
     from deploy.edges.model import ModelFolder
     from deploy.edges.ssh import NodeConnection
-    from deploy.edges.transfer import Watch
 
 CONNECTIONS: Final = 4
 """Of one copy at once: more of them than processors gain nothing, fewer do not fill the link."""
+
+BATCH: Final = 200
+"""Files of one copy at once: each is open twice, and a process may have 1024."""
 
 STREAMS: Final = ("OpenStdin", "StdinOnce", "AttachStdin", "AttachStdout", "AttachStderr")
 """Stdin is there, and ends for good with the connection that is attached to it."""
@@ -71,7 +75,7 @@ class NodeWeights:
             raise weights_errors.WrongBytesError(self.node.name, action.repo, wrong)
         absent = self.folder.missing(left)
         if absent:
-            said = f"{len(absent)} files did not come, such as {absent[0].path}"
+            said = f"{len(absent)} files did not come, such as {absent[0].path}; no more was said"
             raise weights_errors.HubFailedError(self.node.name, action.repo, detail=said)
         return sum(file.size_bytes for file in left)
 
@@ -184,24 +188,32 @@ class NodeWeights:
 
         Raises NodeError.
         """
-        assert self.node.fabric is not None
-        assert source.node.fabric is not None
         self.folder.begin()
         files = self.folder.missing(action.files)
-        if not files:
-            return 0
+        travelled = done_bytes = 0
+        for start in range(0, len(files), BATCH):
+            batch = files[start : start + BATCH]
+            part = Watch(partial(_told_after, watch, done_bytes), watch.stopped)
+            travelled += self._copy_batch(action, source, batch, part)
+            done_bytes += sum(file.size_bytes for file in batch)
+        return travelled
+
+    def _copy_batch(
+        self, action: CopyModel, source: NodeWeights, files: Sequence[ModelFile], watch: Watch
+    ) -> int:
+        assert self.node.fabric is not None
+        assert source.node.fabric is not None
         secret = secrets.token_hex(32)
         serve: JsonValue = {
             "address": str(source.node.fabric.address),
             "secret": secret,
-            "paths": [source.folder.place_of(file) for file in files],
+            "paths": source.folder.places_of(files),
         }
         with source._at_work("serving", serve, action.image, watch) as server:
-            port = self._port_in(server, action)
             receive: JsonValue = {
                 "address": str(source.node.fabric.address),
                 "own": str(self.node.fabric.address),
-                "port": port,
+                "port": self._port_in(server, action),
                 "secret": secret,
                 "folder": self.folder.inbox,
                 "connections": CONNECTIONS,
@@ -257,3 +269,8 @@ class NodeWeights:
                 return weights_errors.NotWritableError(node, found=f"{self.folder.inbox}: {said}")
             case _:
                 return weights_errors.CopyLostError(node, action.source, said)
+
+
+def _told_after(watch: Watch, before: int, size_bytes: int) -> None:
+    """Tell of a part of a copy, other parts of which have ended before."""
+    watch.told(before + size_bytes)
