@@ -119,7 +119,7 @@ class ServeSection(Section):
     completion_timeout_s: Deadline = Field(default=60, description="for one short completion")
     rendezvous_timeout_s: Deadline | None = Field(
         default=None,
-        description="until every rank is connected to the head; unset = a sixth of "
+        description="until every rank is connected to the head; unset = a third of "
         "start_timeout_s, at least 120 s",
     )
     api_timeout_s: Deadline | None = Field(
