@@ -8,7 +8,9 @@ from deploy.doctor_report import DoctorReport, unlocked, unreached
 from deploy.doctor_table import table
 from deploy.errors import NodesFailedError
 from deploy.node_errors import EngineStoppedError, HostKeyChangedError, NodeUnreachableError
-from deploy.preflight import preflight
+from deploy.plan import make_plan
+from deploy.preflight import preflight, warnings_of
+from deploy.reports import PlanReport
 from tests.unit.deploy.clusters import empty
 from tests.unit.deploy.preflighting import BOTH, GOAL, A, B, node_with
 
@@ -81,3 +83,16 @@ def test_json_has_facts_by_node_and_every_finding() -> None:
     assert (finding["level"], finding["check"]) == ("error", "RDMA 2")
     assert finding["nodes"] == [A]
     assert finding["remedy"]
+
+
+def test_a_plan_tells_in_one_line_that_there_are_warnings_and_json_has_them_all() -> None:
+    first, second = empty(GOAL)[A].hcas
+    states = node_with(hcas=(replace(first, pcie_width=2), replace(second, pcie_width=2)))
+    warnings = warnings_of(preflight(GOAL, states))
+    found = PlanReport("pair", make_plan(GOAL, states), warnings=warnings)
+    assert found.text().splitlines()[-1] == (
+        "preflight: 2 warnings, inv doctor shows them "
+        "(node spark-a, rocep1s0f0: its PCIe link is slower than a Spark's, and more)"
+    )
+    as_json: Any = found.as_json()
+    assert [item["level"] for item in as_json["warnings"]] == ["warning", "warning"]
