@@ -74,19 +74,18 @@ class Weakening:
         return {"setting": self.setting, "why": self.why}
 
 
-def capabilities(container: ContainerSection) -> frozenset[str]:
-    """What a process of the container can have at most; every one there is if privileged."""
+def capabilities(container: ContainerSection) -> frozenset[str] | None:
+    """What a process of the container can have at most; None for all that its kernel has."""
     if container.privileged or "ALL" in container.cap_add:
-        return frozenset(KERNEL_CAPABILITIES)
+        return None
     ours = (DEFAULT_CAPABILITIES | {*ADDED_CAPABILITIES}) - {*DROPPED_CAPABILITIES}
     return ours | frozenset(container.cap_add)
 
 
 def dropped_capabilities(container: ContainerSection) -> tuple[str, ...]:
     """What of Docker's default is taken away."""
-    if container.privileged:
-        return ()
-    return tuple(name for name in DROPPED_CAPABILITIES if name not in capabilities(container))
+    left = capabilities(container)
+    return () if left is None else tuple(n for n in DROPPED_CAPABILITIES if n not in left)
 
 
 def added_capabilities(container: ContainerSection) -> tuple[str, ...]:

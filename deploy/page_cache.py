@@ -32,7 +32,7 @@ if [ "$share" -gt 0 ] && [ "$before" -ge $((total / 1000 * share)) ]; then
   echo "enough $before $before"
   exit 0
 fi
-timeout 60 sync || :
+timeout 60 sync
 if { echo 1 >"$drop"; } 2>/dev/null || echo 1 | sudo -n tee "$drop" >/dev/null 2>&1; then
   echo "dropped $before $(field MemFree)"
 else

@@ -115,13 +115,13 @@ class ExpectedNode:
 class ExpectedRights:
     """What every container may do on its node, at most.
 
-    `capabilities` bound what any process in it can ever have; `weaker` tells, in words, what the
-    manifest gives beyond the default.
+    `capabilities` bound what any process in it can ever have, None for no bound; `weaker` tells, in
+    words, what the manifest gives beyond the default.
     """
 
     privileged: bool
     host_ipc: bool
-    capabilities: frozenset[str]
+    capabilities: frozenset[str] | None
     no_new_privileges: bool
     log_limits: Mapping[str, str]
     weaker: tuple[str, ...]

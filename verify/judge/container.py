@@ -117,10 +117,11 @@ def _capabilities(rights: ExpectedRights, process: Process) -> Verdict:
     if process.capabilities is None:
         found = Finding(f"capabilities of {place} are not shown", "CapBnd", "nothing", _RENEW)
         return Verdict(findings=(found,))
-    more = process.capabilities - rights.capabilities
+    given = process.capabilities if rights.capabilities is None else rights.capabilities
+    more = process.capabilities - given
     excess = Finding(
         f"{place} can have capabilities that the manifest does not give",
-        ", ".join(sorted(rights.capabilities)),
+        ", ".join(sorted(given)),
         ", ".join(sorted(more)),
         _RENEW,
     )

@@ -136,8 +136,12 @@ def test_a_device_that_nobody_asked_for_is_found() -> None:
 
 def test_capabilities_beyond_the_manifest_s_are_found() -> None:
     rights = samples.expected().rights
+    assert rights.capabilities is not None
     assert "NET_RAW" not in rights.capabilities
     assert judge.capabilities(rights, samples.inside()).holds
+    for all_of_them in ({"privileged": True}, {"cap_add": ["ALL"]}):
+        unbound = samples.expected(container=all_of_them).rights
+        assert judge.capabilities(unbound, with_process(capabilities=frozenset({"CAP_63"}))).holds
     asked = samples.expected(container={"cap_add": ["SYS_ADMIN"]}).rights
     strong = with_process(capabilities=rights.capabilities | {"SYS_ADMIN"})
     assert judge.capabilities(asked, strong).holds
