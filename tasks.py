@@ -35,7 +35,7 @@ Next:
   inv deploy                        again: nothing changes, and it says so
   edit cluster.toml, inv plan       see a change before it is made
   examples/entrypoint-collision     the mismatch that this tool exists for
-  inv stop; inv lab.down            remove the containers; remove the nodes
+  inv stop; inv lab.down            stop the containers; remove the nodes
 """
 
 

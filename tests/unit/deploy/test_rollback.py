@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from builder.digest import digest_bytes
+from deploy.actions import Phase, RemoveContainer, StopContainer
+from deploy.generations import history_of, replaced_lock
+from deploy.generations_errors import (
+    CannotReturnError,
+    NoGenerationError,
+    OlderLockError,
+    OtherModelError,
+)
+from deploy.generations_reports import GenerationsReport
+from deploy.rollback import plan_rollback
+from deploy.serving import serving_at
+from tests.unit.deploy.clusters import container, wanted
+
+if TYPE_CHECKING:
+    from deploy.generations import History
+    from deploy.state import ContainerFacts
+
+GOAL = wanted()
+A, B = "spark-a", "spark-b"
+
+
+def pair(generation: int, end: str = ".old", **changes: object) -> list[ContainerFacts]:
+    name = f"sparklock-pair-g{generation}-r"
+    return [
+        container(
+            GOAL, rank, generation, name=f"{name}{rank}{end}", **{"running": not end} | changes
+        )
+        for rank in (0, 1)
+    ]
+
+
+def of(*pairs: list[ContainerFacts]) -> History:
+    return history_of({A: [item[0] for item in pairs], B: [item[1] for item in pairs]})
+
+
+def test_a_rollback_starts_the_pair_before_workers_first_and_confirms_it_where_it_serves() -> None:
+    plan = plan_rollback(of(pair(1), pair(2), pair(3, "")), None)
+    assert plan.generation == 2
+    assert [step.phase for step in plan.steps] == [
+        Phase.STOP,
+        Phase.START_WORKERS,
+        Phase.START_HEAD,
+        Phase.CONFIRM,
+        Phase.ACCEPT,
+        Phase.RETIRE,
+    ]
+    assert plan.restore.generation == 3
+    assert plan.at == serving_at(GOAL.specs[0].command)
+
+
+def test_from_the_oldest_pair_it_goes_to_the_newest_other_one() -> None:
+    assert plan_rollback(of(pair(1, ""), pair(2), pair(3)), None).generation == 3
+
+
+def test_the_current_pair_is_started_again_by_its_number_and_needs_nothing_when_it_runs() -> None:
+    assert plan_rollback(of(pair(1), pair(2, "")), 2).up_to_date
+    plan = plan_rollback(of(pair(1), pair(2, "", running=False)), 2)
+    assert [step.phase for step in plan.steps] == [
+        Phase.START_WORKERS,
+        Phase.START_HEAD,
+        Phase.CONFIRM,
+    ]
+    assert plan.restore.why_not == "generation 2 did not serve before"
+
+
+def test_what_was_never_confirmed_is_cleared_and_is_nothing_to_go_back_to() -> None:
+    found = of(pair(1, "", running=False), pair(2, ".trial", running=True))
+    plan = plan_rollback(found, 1)
+    removed = [item for item in plan.actions if isinstance(item, RemoveContainer)]
+    assert [item.name for item in removed] == [f"sparklock-pair-g2-r{r}.trial" for r in (0, 1)]
+    with pytest.raises(NoGenerationError, match=r"1 \(current\)"):
+        plan_rollback(found, 2)
+
+
+def test_an_interrupted_rollback_is_confirmed_without_another_start() -> None:
+    plan = plan_rollback(of(pair(1, running=True), pair(2, "", running=False)), 1)
+    assert [step.phase for step in plan.steps] == [Phase.CONFIRM, Phase.ACCEPT, Phase.RETIRE]
+    half = pair(1)
+    half[1] = replace(half[1], running=True)
+    plan = plan_rollback(of(half, pair(2, "", running=False)), 1)
+    stops = [item.name for item in plan.actions if isinstance(item, StopContainer)]
+    assert stops == ["sparklock-pair-g1-r1.old"]
+
+
+def test_with_nothing_to_go_back_to_what_exists_is_said() -> None:
+    with pytest.raises(NoGenerationError, match="no other generation") as caught:
+        plan_rollback(of(pair(4, "")), None)
+    assert caught.value.exit_code == 5
+    with pytest.raises(NoGenerationError, match="inv deploy"):
+        plan_rollback(of(), None)
+
+
+def test_a_pair_that_has_lost_a_rank_is_refused() -> None:
+    one, _ = pair(1)
+    found = history_of({A: [one, pair(2, "")[0]], B: [pair(2, "")[1]]})
+    with pytest.raises(CannotReturnError, match="no container of rank 1 any more"):
+        plan_rollback(found, 1)
+
+
+def test_a_pair_of_another_model_is_refused_also_when_only_a_trial_has_brought_it() -> None:
+    other = digest_bytes(b"other model")
+    with pytest.raises(OtherModelError, match="--older"):
+        plan_rollback(of(pair(1, model_digest=other), pair(2, "")), 1)
+    with pytest.raises(OtherModelError):
+        plan_rollback(of(pair(1), pair(2, ""), pair(3, ".trial", model_digest=other)), 1)
+    assert plan_rollback(of(pair(1, model_digest=""), pair(2, "")), 1).generation == 1
+
+
+def test_only_a_lock_that_a_newer_pair_has_replaced_is_older() -> None:
+    old, new = digest_bytes(b"old"), digest_bytes(b"new")
+    found = of(pair(1, lock_digest=old), pair(2, "", lock_digest=new))
+    replaced = replaced_lock(found, old)
+    assert replaced is not None
+    error = OlderLockError(*replaced)
+    assert (error.older, error.current, error.exit_code) == (1, 2, 3)
+    assert "inv rollback 1" in str(error)
+    assert replaced_lock(found, new) is None
+    assert replaced_lock(found, digest_bytes(b"never seen")) is None
+    rolled_back = of(pair(1, "", lock_digest=old), pair(2, lock_digest=new))
+    assert replaced_lock(rolled_back, new) is None
+
+
+def test_generations_are_shown_as_a_table_and_as_json() -> None:
+    found = of(pair(1), pair(2, ""), pair(3, ".failed"))
+    report = GenerationsReport("pair", found)
+    head, newest, *_ = report.text().splitlines()[1:]
+    assert head.split() == ["generation", "state", "lock", "image", "created", "started", "ranks"]
+    assert "failed, left for inspection" in newest
+    document = report.as_json()
+    assert document["current"] == 2
+    generations = document["generations"]
+    assert isinstance(generations, list)
+    assert [item["generation"] for item in generations if isinstance(item, dict)] == [3, 2, 1]
+    assert "nothing is deployed" in GenerationsReport("pair", of()).text()
