@@ -103,6 +103,20 @@ def test_a_pulled_image_has_the_id_that_was_computed_before(
     assert image.wanted.is_image(engine.image(image.wanted.config_digest))
 
 
+def test_the_names_of_a_clusters_images_are_told_and_no_others(
+    engine: Engine, image: SmallImage
+) -> None:
+    reference = image.wanted.reference
+    repository = reference.rpartition(":")[0]
+    engine.tag(reference, f"{repository}-2:same")
+    try:
+        names = {item.name: item.engine_id for item in engine.image_names(repository)}
+    finally:
+        engine.untag(f"{repository}-2:same")
+    assert names[reference] == image.wanted.config_digest
+    assert not any(name.startswith(f"{repository}-2") for name in names)
+
+
 def test_an_image_that_is_not_there_is_none(engine: Engine) -> None:
     assert engine.image("sparklock/none:here") is None
     assert engine.image(digest_bytes(b"none")) is None
@@ -154,7 +168,13 @@ def test_a_created_container_is_listed_with_its_labels_and_does_not_run(
     assert (found.lock_digest, found.spec_digest) == (LOCK, spec.digest)
     assert found.image_id == engine.image(spec.image).engine_id  # type: ignore[union-attr] # it was pulled
     assert found.command == spec.command
+    assert found.image == spec.image
     assert not found.running
+    assert found.started_at == ""
+    engine.start(name)
+    (later,) = engine.containers("small")
+    assert len(later.created_at) == len(later.started_at) == len("2026-01-01T00:00:00.000000000Z")
+    assert found.created_at == later.created_at < later.started_at
     assert engine.containers("other") == ()
 
 
