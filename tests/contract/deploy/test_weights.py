@@ -12,11 +12,13 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
 import deploy.onnode
 from builder.digest import digest_bytes
+from builder.edges.hub_login import HubLogin
 from builder.lock import ModelFile
 from deploy import weights_errors
 from deploy.actions import CopyModel
@@ -219,6 +221,24 @@ def test_what_lies_beside_the_places_is_counted_by_what_it_takes(target: NodeWei
     with (folder / "sparse").open("wb") as file:
         file.truncate(2**40)
     assert 2**20 <= target.folder.readiness()[1] - empty < 2**21
+
+
+def test_a_hub_of_plain_http_on_the_network_is_refused(target: NodeWeights) -> None:
+    login = HubLogin("http://hub.example:80", "hush")
+    with pytest.raises(weights_errors.PlainHubError) as caught, target._endpoint(login):
+        pass
+    assert "hush" not in str(caught.value)
+
+
+def test_a_hub_on_our_loopback_comes_through_the_connection(target: NodeWeights) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with target._endpoint(HubLogin(f"http://localhost:{port}/hf", None)) as endpoint:
+            assert endpoint.endswith("/hf")
+            there = urlsplit(endpoint)
+            assert (there.hostname, there.port != port) == ("127.0.0.1", True)
+            with socket.create_connection(("127.0.0.1", int(there.port or 0))):
+                listener.accept()[0].close()
 
 
 @pytest.fixture

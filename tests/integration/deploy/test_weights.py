@@ -6,6 +6,7 @@ packages, so the interpreter's come in by a mount, as the interpreter itself doe
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -138,11 +139,41 @@ def test_a_deploy_brings_the_model_too(of_the_hub: Cluster, hub: Hub) -> None:
     text = pipeline.plan(of_the_hub.file).text()
     assert "fetch model from the Hub" in text
     assert "copy model from spark-a" in text
-    failure = check_weights(of_the_hub.file).failure
-    assert failure is not None
+    argv = ["-m", "invoke", "weights", "--check", "--json", "--file", str(of_the_hub.file)]
+    done = subprocess.run(
+        [sys.executable, *argv], cwd=of_the_hub.root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 6, done.stderr
+    found = json.loads(done.stdout)
+    assert not found["complete"]
+    assert [node["missing"] for node in found["nodes"]] == [sorted(wanted(hub))] * 2
+    assert not hub.asked
     of_the_hub.deploy()
     assert of_the_hub.answers()
     assert digests(of_the_hub, "spark-b") == wanted(hub)
+
+
+def test_a_pair_that_serves_sees_no_new_file_before_it_is_replaced(
+    of_the_hub: Cluster, hub: Hub
+) -> None:
+    of_the_hub.deploy()
+    before, running = digests(of_the_hub, "spark-b"), of_the_hub.containers()
+    (big,) = [path for path in wanted(hub) if path.startswith("extra")]
+    hub.revision, hub.files[big], hub.files["new.txt"] = "d" * 40, os.urandom(BIG), b"new"
+    of_the_hub.change("model", revision=hub.revision)
+    hub.sent_bytes.clear()
+    report = weights(of_the_hub.file, Silent())
+    assert all(node.staged for node in report.nodes)
+    assert set(hub.sent_bytes) == {big, "new.txt"}, "what has not changed is not fetched"
+    after = digests(of_the_hub, "spark-b")
+    assert {p: d for p, d in after.items() if not p.startswith(".sparklock")} == before
+    assert of_the_hub.containers() == running
+    assert of_the_hub.answers()
+    hub.asked.clear()
+    of_the_hub.deploy()
+    assert not hub.asked, "it was there already"
+    assert of_the_hub.answers()
+    assert digests(of_the_hub, "spark-a") == digests(of_the_hub, "spark-b") == wanted(hub)
 
 
 def test_a_fetch_that_was_cut_or_killed_goes_on_where_it_was(of_the_hub: Cluster, hub: Hub) -> None:
