@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,12 @@ from builder.progress import Silent
 from deploy import booting, daily, keeping
 from deploy.boot import FOLDERS
 from deploy.lab.errors import LabCommandError
-from tests.integration.deploy.conftest import NODES, until
+from deploy.lab.lifecycle import lab_down, lab_up
+from tests.integration.conftest import lab_slot
+from tests.integration.deploy.conftest import NODES, own_cluster, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.integration.deploy.conftest import Cluster
 
@@ -30,14 +33,7 @@ HOLD = "exec flock --no-fork --nonblock /run sh -c 'echo held; exec sleep 600'"
 @pytest.fixture
 def booted(cluster: Cluster) -> Iterator[Cluster]:
     """A pair that serves, on nodes that bring it back; without the pauses meant for real nodes."""
-    cluster.change("container", on_boot="pair")
-    cluster.deploy()
-    booting.install(cluster.file)
-    for name in NODES:
-        file = folder(cluster, name) / "boot.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | QUICK))
-        cluster.node(name).run(["systemctl", "restart", unit(cluster)])
-    until(lambda: said(cluster) == "generation 1 runs")
+    take_part(cluster, NODES)
     try:
         yield cluster
     finally:
@@ -45,6 +41,36 @@ def booted(cluster: Cluster) -> Iterator[Cluster]:
             if not on(cluster, name):
                 cluster.node(name).power_on()
         booting.remove(cluster.file)
+
+
+@pytest.fixture(params=[1, 4])
+def sized(
+    lab_root: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
+    """As `booted`, on another number of nodes; a single one has no fabric."""
+    count: int = request.param
+    with lab_slot(lab_root) as spec:
+        try:
+            lab = lab_up(replace(spec, node_count=count), Silent())
+            with own_cluster(lab, lab_root, tmp_path, f"boot {count}", fabric=count > 1) as own:
+                names = tuple(node.name for node in lab.spec.nodes)
+                take_part(own, names)
+                yield own, names
+                booting.remove(own.file)
+        finally:
+            lab_down(spec)
+
+
+def take_part(cluster: Cluster, names: Sequence[str]) -> None:
+    """Deploy, and have the nodes bring it back."""
+    cluster.change("container", on_boot="pair")
+    cluster.deploy()
+    booting.install(cluster.file)
+    for name in names:
+        file = folder(cluster, name) / "boot.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | QUICK))
+        cluster.node(name).run(["systemctl", "restart", unit(cluster)])
+    until(lambda: said(cluster) == "generation 1 runs")
 
 
 def unit(cluster: Cluster) -> str:
@@ -69,12 +95,12 @@ def on(cluster: Cluster, node: str) -> bool:
     return True
 
 
-def states(cluster: Cluster) -> dict[str, tuple[str, bool, str]]:
+def states(cluster: Cluster, names: Sequence[str] = NODES) -> dict[str, tuple[str, bool, str]]:
     """Every node's current container: its id, whether it runs, and when it was started."""
     form = "{{.Name}} {{.Id}} {{.State.Running}} {{.State.StartedAt}}"
     label = f"label=io.sparklock.cluster={cluster.folder.name}"
     found = {}
-    for name in NODES:
+    for name in names:
         node = cluster.node(name)
         numbers = node.run(["docker", "ps", "-aq", "--filter", label]).split()
         lines = node.run(["docker", "inspect", "--format", form, *numbers]).splitlines()
@@ -92,19 +118,21 @@ def answers(cluster: Cluster) -> bool:
 
 
 @contextmanager
-def brought_back(cluster: Cluster, generation: int = 1) -> Iterator[None]:
+def brought_back(
+    cluster: Cluster, generation: int = 1, names: Sequence[str] = NODES
+) -> Iterator[None]:
     """After the block the same containers run, all of them started anew, and they answer."""
-    before = states(cluster)
+    before = states(cluster, names)
 
     def started_anew() -> bool:
-        after = states(cluster)
-        return all(after[name][1] and after[name][2] > before[name][2] for name in NODES)
+        after = states(cluster, names)
+        return all(after[name][1] and after[name][2] > before[name][2] for name in names)
 
     yield
     until(lambda: started_anew() and said(cluster) == f"generation {generation} runs")
     until(lambda: answers(cluster))
-    after = states(cluster)
-    assert [after[name][0] for name in NODES] == [before[name][0] for name in NODES]
+    after = states(cluster, names)
+    assert [after[name][0] for name in names] == [before[name][0] for name in names]
     assert daily.status(cluster.file).up_to_date
 
 
@@ -196,6 +224,16 @@ def test_what_a_person_stopped_stays_down_after_a_restart(booted: Cluster, stopp
     assert [running for _, running, _ in states(booted).values()] == [False, False]
     daily.stop(booted.file, remove=True)
     until(lambda: said(booted) == "nothing is deployed")
+
+
+@pytest.mark.slow
+def test_one_node_comes_back_and_so_do_four(sized: tuple[Cluster, tuple[str, ...]]) -> None:
+    cluster, names = sized
+    with brought_back(cluster, names=names):
+        cluster.node(names[-1]).power_off()
+        cluster.node(names[-1]).power_on()
+    with brought_back(cluster, names=names):
+        restart_engine(cluster, *names)
 
 
 @pytest.mark.slow
