@@ -30,14 +30,18 @@ def cache_key(image: Digest, files: Iterable[ModelFile]) -> str:
 
 
 def chosen_cache(cluster: str, key: str, caches: Iterable[Collection[str]], generation: int) -> str:
-    """The newest cache of a key that all nodes have, else a new one, named after a generation.
+    """The newest cache of a key that all nodes have, else a new one that no node has.
 
-    `caches` are the names of the caches that each node has.
+    `caches` are the names of the caches that each node has. A new one is named after its
+    generation, or a later number: generations may begin anew where caches are left.
     """
-    own = re.compile(rf"{re.escape(_prefix(cluster, key))}(\d+)\Z")
-    everywhere = frozenset[str].intersection(*(frozenset(names) for names in caches))
-    found = [(int(match[1]), match[0]) for match in map(own.match, everywhere) if match]
-    return max(found)[1] if found else f"{_prefix(cluster, key)}{generation}"
+    prefix = _prefix(cluster, key)
+    own = re.compile(rf"{re.escape(prefix)}(\d+)\Z")
+    numbers = [{int(m[1]) for m in map(own.match, names) if m} for names in caches]
+    everywhere = set[int].intersection(*numbers)
+    if everywhere:
+        return f"{prefix}{max(everywhere)}"
+    return f"{prefix}{max(generation, *(number + 1 for here in numbers for number in here), 0)}"
 
 
 def is_cache(cluster: str, key: str, name: str) -> bool:

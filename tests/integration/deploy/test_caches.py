@@ -43,6 +43,11 @@ def test_what_was_compiled_is_found_again_with_the_same_image_and_model_alone(
     assert all(cache.size_bytes for _, cache in listed.kept)
     assert caches(cluster.file, clear=True).removed == []  # they are kept with their generations
     daily.stop(cluster.file, remove=True)
+    gone = [cache.name for node, cache in listed.kept if node == NODES[1]]
+    cluster.node(NODES[1]).run(["docker", "volume", "rm", *gone])
+    cluster.deploy()
+    assert starts(cluster) == dict.fromkeys(NODES, 1)  # no rank is warm while another is cold
+    daily.stop(cluster.file, remove=True)
     cleared = caches(cluster.file, clear=True)
     assert (len(cleared.removed), cleared.kept) == (4, [])
     assert caches(cluster.file).text() == f"{cluster.folder.name}: no caches"

@@ -28,6 +28,7 @@ def test_another_image_or_model_is_another_key() -> None:
 def test_a_cache_is_taken_again_only_when_every_node_has_it() -> None:
     assert chosen_cache("pair", KEY, [(), ()], 2) == f"sparklock-pair-cache-{KEY}-g2"
     assert chosen_cache("pair", KEY, [(G1,), ()], 2) == f"sparklock-pair-cache-{KEY}-g2"
+    assert chosen_cache("pair", KEY, [(G4,), (G1,)], 1) == f"sparklock-pair-cache-{KEY}-g5"
     assert chosen_cache("pair", KEY, [(G1, G4), (G1,)], 9) == G1
     assert chosen_cache("pair", KEY, [(G1, G4), (G4, G1)], 9) == G4
 
@@ -56,7 +57,7 @@ def test_all_ranks_get_caches_of_one_name() -> None:
     name = f"sparklock-pair-cache-{key}"
     assert created(goal, (), ()) == [f"{name}-g1"] * 2
     assert created(goal, (f"{name}-g7",), (f"{name}-g7",)) == [f"{name}-g7"] * 2
-    assert created(goal, (f"{name}-g7",), ()) == [f"{name}-g1"] * 2
+    assert created(goal, (f"{name}-g7",), ()) == [f"{name}-g8"] * 2
     assert created(wanted(change={"container": {"caches": "off"}}), (), ()) == ["", ""]
 
 
