@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.errors import ManifestError, Message
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@dataclass(eq=False)
 class ApiKeyError(ManifestError):
     """The variable named by [serve] api_key_env holds no key; `found` tells what, not the value."""
 
@@ -22,10 +24,8 @@ class ApiKeyError(ManifestError):
         remedy="export {name}=… before inv deploy, or remove api_key_env to want no key",
     )
 
-    def __init__(self, name: str, found: str) -> None:
-        super().__init__(name)
-        self.name = name
-        self.found = found
+    name: str
+    found: str
 
 
 class RdmaFileMissingError(OneNodeError):

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 import builder
+import deploy
 from builder.errors import BuildError, Message, SparklockError
 from builder.oci.image_errors import EntryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-for module in pkgutil.walk_packages(builder.__path__, "builder."):
-    importlib.import_module(module.name)
+for package in (builder, deploy):
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
 
 
 def below(kind: type[SparklockError]) -> Iterator[type[SparklockError]]:
