@@ -16,7 +16,6 @@ from builder.edges.store import BlobStore
 from builder.edges.vendor import Vendored, vendor_folder
 from builder.edges.verdicts import VerdictFolder
 from builder.errors import LockError
-from builder.hub_model import with_hub_model
 from builder.labels import image_reference
 from builder.lock import all_digests, own_sources
 from builder.lock_errors import LockVersionError
@@ -227,6 +226,7 @@ def resolved(
     files need not be asked for again.
     """
     # What grafts and judges takes longer to import than a locked image takes to build.
+    from builder.hub_model import with_hub_model  # noqa: PLC0415
     from builder.resolve import resolve  # noqa: PLC0415
 
     store = store_of(loaded)
