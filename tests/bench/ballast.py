@@ -28,18 +28,19 @@ SOURCE_BYTES: Final = 8192
 SOURCES_PER_LIBRARY: Final = 20
 
 
-def noise(size_mb: int) -> Iterator[TarEntry]:
+def noise(size_mb: int, part: int = 0) -> Iterator[TarEntry]:
     """Files of about a MiB, `size_mb` times 10**6 bytes in all, that nothing can compress.
 
-    They are one random block, turned, and each is longer than what gzip looks back.
+    They are one random block, turned, and each is longer than what gzip looks back. Another part
+    has other bytes, under other names.
     """
     files = min(size_mb, MAX_FILES)
     size_bytes = size_mb * 10**6 // files
-    block = random.Random(SEED).randbytes(size_bytes)  # noqa: S311 - ballast, no secret
+    block = random.Random(SEED + part).randbytes(size_bytes)  # noqa: S311 - ballast, no secret
     yield from _folders()
     for number in range(files):
         content = LazyContent(size_bytes, partial(_turned, block, number * TURN_BYTES))
-        yield _file(f"{number:03}", content)
+        yield _file(f"{part}-{number:03}", content)
 
 
 def software(size_mb: int) -> Iterator[TarEntry]:

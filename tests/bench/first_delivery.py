@@ -21,9 +21,9 @@ from deploy.lab.control import LabNode
 from deploy.lab.lifecycle import lab_up
 from deploy.lab.node_init import RECORD_FILE
 from deploy.lab.nodes import running
+from tests.bench.base_image import write_base
 from tests.bench.delivery import bring, save_and_load
 from tests.bench.errors import MeasuredCommandError
-from tests.bench.layered_base import write_layered_base
 from tests.bench.measure import alternate, await_success
 from tests.bench.registry import PROGRAM, REPOSITORY, DebianRegistry, plain_registry
 from tests.bench.result import Limit, Result
@@ -192,9 +192,7 @@ class First:
 def _built(place: Workplace, size_mb: int) -> Built:
     cluster = place.cluster("first")
     lab_base = place.root / "examples" / "lab" / "images" / "base"
-    digest = write_layered_base(
-        place.folder / "base-layers", lab_base, size_mb=size_mb, layers=LAYERS
-    )
+    digest = write_base(place.folder / "base-layers", lab_base, size_mb=size_mb, layers=LAYERS)
     document: Any = tomlkit.parse(cluster.file.read_text())
     document["image"]["base"] |= {"source": "oci:../base-layers", "digest": digest}
     cluster.file.write_text(tomlkit.dumps(document))
