@@ -107,7 +107,7 @@ def test_a_rank_that_never_comes_is_told_after_its_own_time_and_not_after_the_wh
 
 def test_a_firewall_between_the_ranks_is_told_from_the_unanswered_call(cluster: Cluster) -> None:
     launched_by(cluster, LATE, rank1={"LATE_S": "2"})
-    cluster.change("serve", rendezvous_timeout_s=6)
+    cluster.change("serve", rendezvous_timeout_s=10)
     rule = ["INPUT", "-p", "tcp", "--dport", str(PORT + 1), "-j", "DROP"]
     head, worker, name = cluster.node(HEAD), cluster.node(WORKER), trial(cluster, 1)
 
@@ -129,7 +129,7 @@ def test_a_firewall_between_the_ranks_is_told_from_the_unanswered_call(cluster: 
 
 def test_a_rank_that_is_frozen_while_it_starts_is_told(cluster: Cluster) -> None:
     launched_by(cluster, LATE, rank1={"LATE_S": "600"})
-    cluster.change("serve", rendezvous_timeout_s=6)
+    cluster.change("serve", rendezvous_timeout_s=10)
     node, name = cluster.node(WORKER), trial(cluster, 1)
 
     def stop() -> None:
