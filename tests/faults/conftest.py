@@ -37,7 +37,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(OUTCOMES.table())
         for line in OUTCOMES.failed:
             terminalreporter.write_line(f"FAILED {line}")
-        OUTCOMES.write(FILE)
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +120,7 @@ class Case:
             then=self._words(then),
         )
         OUTCOMES.rows.append(outcome)
+        OUTCOMES.write(FILE)  # each time: a run of hours may be ended early
         told = self._told(run, status, served, left)
         assert then is not None, told
         assert still == [], told
