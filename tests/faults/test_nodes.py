@@ -103,7 +103,6 @@ SHORT: Final = (
     ("power cut", "spark-b", "> stop the old"),
     ("power cut and back", "spark-a", "> accept"),
     ("link between nodes cut", "spark-b", "> start the workers"),
-    ("node cut off", "spark-b", "> start the head"),
     ("link loses packets", "spark-b", "> bring"),
     ("clock a day ahead", "spark-b", "> look"),
     ("container removed", "spark-a", "> start the workers"),
