@@ -148,13 +148,14 @@ class ModelFolder:
     def take_in(self, files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
         """Move what has come from the Hub and is right into the inbox; what is not, is removed.
 
-        Returns the files that were not right: of the right size, with other bytes.
+        Returns the files that were not right; one that has not come whole has another name there.
         """
         stats = self._stats(self.download)
-        whole = [f for f in files if f.path in stats and _size_bytes(stats[f.path]) == f.size_bytes]
+        there = [file for file in files if file.path in stats]
+        whole = [file for file in there if _size_bytes(stats[file.path]) == file.size_bytes]
         found = hashes(self._connection, [f"{self.download}/{file.path}" for file in whole])
         right = [f for f in whole if found.get(f"{self.download}/{f.path}") == f.digest]
-        wrong = tuple(file for file in whole if file not in right)
+        wrong = tuple(file for file in there if file not in right)
         moves = [(f"{self.download}/{file.path}", self._staged_at(file)) for file in right]
         each_pair(self._connection, "mv", moves)
         if wrong:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from deploy.edges.ssh import NodeConnection
 
 CONNECTIONS: Final = 4
-"""Of one copy at once: more of them than processors gain nothing, fewer do not fill the link."""
+"""Of one copy at once: one stream of TCP alone fills no fast link. Not measured on a GB10's."""
 
 BATCH: Final = 200
 """Files of one copy at once: each is open twice, and a process may have 1024."""

@@ -223,6 +223,24 @@ def test_what_lies_beside_the_places_is_counted_by_what_it_takes(target: NodeWei
     assert 2**20 <= target.folder.readiness()[1] - empty < 2**21
 
 
+def test_of_what_came_from_the_hub_only_the_right_files_are_taken_in(
+    target: NodeWeights, tmp_path: Path
+) -> None:
+    (tmp_path / "made").mkdir()
+    files = write(tmp_path / "made", right=9, spoilt=9, short=9, absent=9)
+    target.folder.begin()
+    download = Path(target.folder.download)
+    for name in ("right", "spoilt", "short"):
+        (download / name).write_bytes((tmp_path / "made" / name).read_bytes())
+    (download / "spoilt").write_bytes(b"spoilt...")
+    (download / "short").write_bytes(b"short")
+    wrong = target.folder.take_in(files)
+    assert [file.path for file in wrong] == ["spoilt", "short"]
+    assert list(inbox(tmp_path)) == [staged_name(files[0])]
+    assert list(download.iterdir()) == []
+    assert [file.path for file in target.folder.missing(files)] == ["spoilt", "short", "absent"]
+
+
 def test_a_hub_of_plain_http_on_the_network_is_refused(target: NodeWeights) -> None:
     login = HubLogin("http://hub.example:80", "hush")
     with pytest.raises(weights_errors.PlainHubError) as caught, target._endpoint(login):

@@ -241,6 +241,9 @@ def test_wrong_bytes_are_refused_and_placed_nowhere(of_the_hub: Cluster, hub: Hu
     with pytest.raises(weights_errors.NoSuchRevisionError, match=REVISION):
         weights(of_the_hub.file, Silent())
     assert not helpers(of_the_hub)
+    hub.refuse = None
+    weights(of_the_hub.file, Silent())
+    assert digests(of_the_hub, "spark-b") == wanted(hub), "the remedy is to run it again"
 
 
 def test_an_image_without_the_library_is_told(of_the_hub: Cluster) -> None:
