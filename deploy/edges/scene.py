@@ -22,11 +22,9 @@ LC_ALL=C; export LC_ALL
 part() { printf '\036%s\n' "$1"; }
 stats() { for pid in $pids; do cat "/proc/$pid/stat" 2>/dev/null; done; }
 pids=
-for file in /proc/[0-9]*/cgroup; do
-  if grep -q -s -F -e "$container" "$file"; then
-    pid=${file#/proc/}
-    pids="$pids ${pid%/cgroup}"
-  fi
+for file in $(grep -l -s -F -e "$container" /proc/[0-9]*/cgroup); do
+  pid=${file#/proc/}
+  pids="$pids ${pid%/cgroup}"
 done
 part stat; stats
 part titles
