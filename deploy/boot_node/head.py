@@ -14,7 +14,7 @@ from .deciding import decide, seen_in
 from .facts import Memory, Report
 from .journal import say_once
 from .node import Here
-from .wire import OtherSecretError, There
+from .wire import ClosedError, OtherSecretError, There
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,9 @@ class Head:
                 asked.close()
         except OtherSecretError as error:
             return Report(node, problem=str(error))
+        except ClosedError:
+            again = "`inv boot --install` if this lasts"
+            return Report(node, problem=f"it has ended, or has another secret: {again}")
         except (OSError, TypeError):
             return Report(node, problem="its copy of this program does not answer")
 

@@ -11,7 +11,7 @@ import socketserver
 from typing import TYPE_CHECKING, Any, Final
 
 from .engine import CALL_S
-from .journal import say
+from .journal import say_once
 from .node import Here
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class _Handler(socketserver.BaseRequestHandler):
                     answer = {"refused": f"{self.server.config.node}: {error}"}
                 wire.send(answer)
         except OtherSecretError as error:
-            say(str(error))
+            say_once(self.server.config, str(error))
         except (OSError, ValueError, LookupError):
             return  # it has ended, or is nobody that we know
         finally:

@@ -9,16 +9,24 @@ import socket
 import subprocess
 import sys
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from deploy.boot import boot_setup
+from deploy.boot_node.engine import Engine
 from deploy.boot_node.facts import Config, Memory, Report
 from deploy.boot_node.head import ATTEMPTS, Head
 from deploy.boot_node.node import Guard, GuardTakenError
-from deploy.boot_node.wire import OtherSecretError, Wire
+from deploy.boot_node.wire import (
+    Answering,
+    ClosedError,
+    OtherSecretError,
+    RefusedError,
+    There,
+    Wire,
+)
 from deploy.edges.boot import program
 from deploy.guard import find_argv, holders_in
 from tests.unit.deploy.clusters import document, manifest_of
@@ -107,6 +115,26 @@ def test_a_line_that_was_heard_once_is_not_believed_again() -> None:
     asking.send({"verb": "stop"})
     with pytest.raises(OtherSecretError):
         answering.receive()
+
+
+@pytest.mark.parametrize("secret", [b"right", b"wrong"])
+def test_a_worker_answers_only_who_knows_its_secret(tmp_path: Path, secret: bytes) -> None:
+    own = replace(config(tmp_path), node="b", rank=1, port=0)
+    with Answering(own, Engine(own), b"right") as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asked = There("127.0.0.1", replace(own, rank=0, port=server.server_address[1]), secret)
+        try:
+            if secret == b"right":
+                assert "engine does not answer" in asked.ask("report")["problem"]
+                with pytest.raises(RefusedError, match="the guard is not held"):
+                    asked.ask("stop", "c")
+            else:
+                with pytest.raises(ClosedError):
+                    asked.ask("report")
+                assert "another secret" in (tmp_path / "said").read_text()
+        finally:
+            asked.close()
+            server.shutdown()
 
 
 def test_its_guard_is_the_one_that_deploys_hold_and_tells_who_holds_it(tmp_path: Path) -> None:
