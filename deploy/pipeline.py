@@ -6,17 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from builder.edges.layout import LayoutSource
 from builder.privileges import weakenings
 from deploy.actions import CreateContainer, LoadImage, PullImage
 from deploy.apply import apply
 from deploy.confirm import limits_of
 from deploy.doctor import checked_links
 from deploy.edges.api_key import require_api_key
-from deploy.edges.blobserver import Offer, Stream
-from deploy.edges.delivery import ImageSupply
 from deploy.edges.node import Supplies
-from deploy.edges.reach import engine_of_node
 from deploy.errors import PreflightError
 from deploy.generations import history_of, replaced_lock
 from deploy.generations_errors import OlderLockError
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
 
     from builder.progress import Progress
     from builder.read.loaded import LoadedManifest
-    from builder.reports import Built
     from deploy.actions import AnyAction, Plan
     from deploy.preflight import Finding
     from deploy.reaching import Nodes
@@ -114,33 +109,6 @@ def deploy(
     )
 
 
-def supply_of(built: Built) -> ImageSupply:
-    """A built image as nodes are given it: pulled blob by blob, or loaded as an archive."""
-    return ImageSupply(offer_of(built), built.image, built.open_blob)
-
-
-def offer_of(built: Built) -> Offer:
-    """A built image as the blob server offers it: our blobs from the store, else the base's."""
-    image = built.image
-    places, streams = [built.store.path], {}
-    layers = {layer.descriptor.digest: layer.descriptor for layer in image.layers}
-    if isinstance(built.base, LayoutSource):
-        places.append(built.base.path)
-    else:
-        streams = {
-            digest: Stream(descriptor.size_bytes, partial(built.base.open_blob, descriptor))
-            for digest, descriptor in layers.items()
-        }
-    return Offer(
-        manifest=image.manifest.raw,
-        manifest_digest=image.manifest.descriptor.digest,
-        media_type=image.manifest.descriptor.media_type,
-        blobs=frozenset((image.config.digest, *layers)),
-        places=places,
-        streams=streams,
-    )
-
-
 def _fit(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The warnings among findings; PreflightError when one of them is an error."""
     errors = errors_of(findings)
@@ -168,12 +136,13 @@ def supply_nodes(
     progress: Progress,
 ) -> None:
     """Let the nodes fetch what actions bring them; the image is built if the store lacks it."""
-    from builder.pipeline import build  # noqa: PLC0415 - a plan, a second deploy build nothing
-
     brings_image = any(isinstance(action, PullImage | LoadImage) for action in actions)
     image = None
     if brings_image:
-        image = supply_of(build(file, progress, locked=True, reach=engine_of_node))
+        # Only here: a plan and a second deploy build nothing and bring nothing.
+        from deploy.supplying import built_supply  # noqa: PLC0415
+
+        image = built_supply(file, progress)
     model = loaded.manifest.model.files
     folder = None if model is None else loaded.folder / model
     for node in nodes.values():

@@ -16,7 +16,7 @@ from deploy.actions import PullImage
 from deploy.edges.node import RemoteNode, Supplies
 from deploy.edges.ssh import Destination, NodeConnection
 from deploy.lab.control import LabNode
-from deploy.pipeline import supply_of
+from deploy.supplying import supply_of
 from deploy.wanted import wanted
 from tests.bench.errors import MeasuredCommandError
 from tests.bench.measure import alternate

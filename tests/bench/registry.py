@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from deploy.edges.blobserver import BlobServer
-from deploy.pipeline import offer_of
+from deploy.supplying import offer_of
 from tests.bench.errors import MeasuredCommandError
 
 if TYPE_CHECKING:

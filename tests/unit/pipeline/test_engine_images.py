@@ -16,7 +16,7 @@ from builder.oci.image_errors import TooManyLayersError
 from builder.progress import Silent
 from builder.read.errors import UnpinnedSourceError
 from deploy.node_errors import EngineStoppedError
-from deploy.pipeline import offer_of
+from deploy.supplying import offer_of
 from tests.fake_engine import NAME, containerd_store, graph_driver
 from tests.project import BASE, BASE_CONFIG, DONOR, Project
 from tests.unit.oci.archives import Published, file, tar_of
