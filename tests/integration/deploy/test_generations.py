@@ -149,7 +149,7 @@ def test_gc_keeps_so_many_generations_and_their_images_on_every_node(served: Clu
 
     first = {node: images(node) for node in NODES}
     template = served.folder / "examples/lab/chat_template.jinja"
-    template.write_text(template.read_text() + "{# changed #}\n")
+    template.write_text(template.read_text() + f"{{# {served.folder.name} #}}\n")
     served.change("serve.args", max_model_len=128)
     served.deploy()
     served.change("serve.args", max_model_len=64)
