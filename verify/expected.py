@@ -21,7 +21,9 @@ from builder.privileges import (
     uses_rdma_devices,
     weakenings,
 )
+from builder.topology import container_environment
 from builder.vllm_flags import has_distributed_timeout
+from verify.parse import mount_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +86,8 @@ class ExpectedNode:
 
     `titles` are the process titles vLLM must show there, without prefix. `peers` are the fabric
     addresses that a process of this node must have a connection to: for the head every other
-    node, for the others the head.
+    node, for the others the head. `mounts` are the node's paths in the
+    container, by the path inside.
     """
 
     name: str
@@ -99,6 +102,8 @@ class ExpectedNode:
     peers: Mapping[str, frozenset[IPv4Address]]
     model_files: Mapping[str, str]
     model_config: str
+    env: Mapping[str, str]
+    mounts: Mapping[str, str]
 
     @property
     def place(self) -> str:
@@ -272,6 +277,14 @@ def _node(manifest: ClusterManifest, lock: Lock, lock_digest: Digest, rank: int)
             posixpath.join(model_path, file.path): hex_of(file.digest) for file in lock.model.files
         },
         model_config=posixpath.join(model_path, "config.json"),
+        env=container_environment(manifest, node),
+        mounts={
+            manifest.model.path: mount_text(model_path, read_only=True),
+            **{
+                mount.target: mount_text(mount.source, read_only=mount.read_only)
+                for mount in manifest.container.mounts
+            },
+        },
     )
 
 

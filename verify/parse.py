@@ -31,7 +31,8 @@ class ContainerFacts:
 
     `engine_id` names its image: the config's digest on a graph driver, the manifest's digest on
     the containerd store. `devices` are paths on the node; `api_key` is what its server
-    wants from requests, `cache` the volume that it compiles into.
+    wants from requests, `cache` the volume that it compiles into. `mounts` are the node's paths in
+    it, by the path inside, as `mount_text` writes them.
     """
 
     id: str
@@ -49,6 +50,8 @@ class ContainerFacts:
     devices: tuple[str, ...] = ()
     api_key: Secret | None = None
     cache: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,23 @@ def _container(item: Mapping[str, Any]) -> ContainerFacts:
         devices=tuple(str(device["PathOnHost"]) for device in host["Devices"] or ()),
         api_key=_api_key(config.get("Env") or ()),
         cache=_volume_at(CACHE_ROOT, host.get("Mounts") or ()),
+        env=dict(_variable(item) for item in config.get("Env") or ()),
+        mounts={
+            str(mount["Destination"]): mount_text(str(mount["Source"]), read_only=not mount["RW"])
+            for mount in item.get("Mounts") or ()
+            if mount["Type"] == "bind"
+        },
     )
+
+
+def mount_text(source: str, *, read_only: bool) -> str:
+    """A path of the node as a container has it: `/srv/models (read-only)`."""
+    return f"{source} ({'read-only' if read_only else 'writable'})"
+
+
+def _variable(item: str) -> tuple[str, str]:
+    name, _, value = str(item).partition("=")
+    return name, value
 
 
 def _volume_at(target: str, mounts: Sequence[Mapping[str, Any]]) -> str:

@@ -68,6 +68,16 @@ def test_open_files(claim: Claim, node: ObservedNode) -> None:
     claim.settle(judge.open_files(node.inside))
 
 
+def test_environment(claim: Claim, node: ObservedNode) -> None:
+    """The container has the manifest's variables and those that the fabric needs."""
+    claim.settle(judge.environment(node.expected, node.container))
+
+
+def test_mounts(claim: Claim, node: ObservedNode) -> None:
+    """The container has the model and the manifest's paths of the node, and no other."""
+    claim.settle(judge.mounts(node.expected, node.container))
+
+
 def test_command(claim: Claim, node: ObservedNode) -> None:
     """The serving process was started with the manifest's arguments for its rank."""
     claim.settle(judge.command(node.expected, node.inside))

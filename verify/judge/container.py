@@ -240,6 +240,43 @@ def _device(what: str, path: str, inside: Inside) -> Verdict:
     )
 
 
+def environment(node: ExpectedNode, container: ContainerFacts) -> Verdict:
+    """Whether the container has every variable of the manifest; values may be secrets, and stay.
+
+    What the image has beside them is the image's.
+    """
+    found = container.env
+    findings = tuple(
+        Finding(
+            f"variable {name} is not as the manifest says",
+            "the manifest's value",
+            "another value" if name in found else "absent",
+            _RENEW,
+        )
+        for name, value in sorted(node.env.items())
+        if found.get(name) != value
+    )
+    equal = len(node.env) - len(findings)
+    return Verdict(
+        evidence=(f"{equal} of {len(node.env)} variables as the manifest says",),
+        findings=findings,
+    )
+
+
+def mounts(node: ExpectedNode, container: ContainerFacts) -> Verdict:
+    """Whether the container has the model and the manifest's paths of the node, and no other."""
+    targets = sorted({*node.mounts, *container.mounts})
+    return together(
+        same(
+            f"mount at {target}",
+            expected=node.mounts.get(target, "none"),
+            found=container.mounts.get(target, "none"),
+            remedy=_RENEW,
+        )
+        for target in targets
+    )
+
+
 def command(node: ExpectedNode, inside: Inside) -> Verdict:
     """Whether the process that serves was started as the manifest wants for its rank."""
     served = served_commands(inside.processes)

@@ -245,3 +245,36 @@ def test_a_container_that_serves_nothing_is_found(ask: Callable[[Inside], Verdic
     idle = samples.inside(words=["sleep", "infinity"])
     (finding,) = ask(idle).findings
     assert "vllm serve" in finding.what
+
+
+def test_the_manifests_variables_are_in_the_container_and_no_value_is_shown() -> None:
+    node = samples.expected(container={"env": {"TOKEN_OF_MINE": "hidden-value"}}).nodes[0]
+    healthy = replace(samples.container(), env={**node.env, "PATH": "/usr/bin"})
+    assert judge.environment(node, healthy).holds
+
+    changed = replace(healthy, env={**node.env, "TOKEN_OF_MINE": "other-value"})
+    (finding,) = judge.environment(node, changed).findings
+    assert "TOKEN_OF_MINE" in finding.what
+    assert finding.found == "another value"
+    assert not any(word in str(finding) for word in ("hidden-value", "other-value"))
+
+    (finding,) = judge.environment(
+        node, replace(healthy, env={k: v for k, v in node.env.items() if k != "VLLM_HOST_IP"})
+    ).findings
+    assert finding.found == "absent"
+
+
+def test_a_path_of_the_node_that_is_missing_writable_or_extra_is_found() -> None:
+    mount = {"source": "/srv/files", "target": "/files"}
+    node = samples.expected(container={"mounts": [mount]}).nodes[0]
+    healthy = replace(samples.container(), mounts=node.mounts)
+    assert node.mounts["/files"] == "/srv/files (read-only)"
+    assert len(node.mounts) == 2  # and the model
+    assert judge.mounts(node, healthy).holds
+
+    for found in (
+        {**node.mounts, "/files": "/srv/files (writable)"},
+        {**node.mounts, "/more": "/srv/more (read-only)"},
+        {target: text for target, text in node.mounts.items() if target != "/files"},
+    ):
+        assert len(judge.mounts(node, replace(healthy, mounts=found)).findings) == 1

@@ -223,3 +223,16 @@ def test_the_shape_of_a_model_stands_at_the_top_or_in_its_language_part(key: str
 def test_a_model_without_a_shape_is_refused(text: str) -> None:
     with pytest.raises(UnreadableFactError):
         parse_model_shape(text)
+
+
+def test_a_container_tells_its_variables_and_the_paths_it_has_of_the_node() -> None:
+    document = samples.container_document(0)
+    document["Config"]["Env"] = ["EMPTY=", "TWO=a=b"]
+    document["Mounts"] = [
+        {"Type": "bind", "Source": "/srv/m", "Destination": "/models", "RW": False},
+        {"Type": "bind", "Source": "/srv/w", "Destination": "/work", "RW": True},
+        {"Type": "volume", "Source": "/var/lib/docker/v", "Destination": "/cache", "RW": True},
+    ]
+    (found,) = parse_containers(json.dumps([document]))
+    assert found.env == {"EMPTY": "", "TWO": "a=b"}
+    assert found.mounts == {"/models": "/srv/m (read-only)", "/work": "/srv/w (writable)"}
