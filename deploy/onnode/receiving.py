@@ -16,6 +16,10 @@ import queue
 import socket
 import sys
 import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RANGE_BYTES = 32 * 2**20
 BUFFER_BYTES = 2**20
@@ -204,18 +208,17 @@ class Copy:
             size = server.recv_into(buffer, min(left, BUFFER_BYTES))
             if not size:
                 raise ConnectionResetError(0, "the connection ended too early")
-            try:
+            with _writing():
                 done = 0
                 while done < size:
                     done += os.pwrite(file.file, buffer[done:size], offset + done)
-            except OSError as error:
-                raise _LocalError(error.strerror or str(error)) from error
             offset += size
             left -= size
             with self._lock:
                 self.bytes += size
                 self.travelled += size
-        file.note(number)
+        with _writing():
+            file.note(number)
         with self._lock:
             file.come.add(number)
         self._advance(file)
@@ -244,9 +247,11 @@ class Copy:
         """Hash the ranges that have come in order; at the end name the file, or refuse it."""
         while True:
             with self._lock:
+                if file.hashed == file.count:
+                    break  # it stays busy: at its end nobody else begins
                 if file.hashed not in file.come:
-                    file.busy = file.hashed == file.count  # at its end nobody else begins
-                    break
+                    file.busy = False
+                    return
             offset = file.hashed * RANGE_BYTES
             left = file.length(file.hashed)
             while left:
@@ -258,8 +263,6 @@ class Copy:
                 left -= size
             with self._lock:
                 file.hashed += 1
-        if not file.busy:
-            return
         self._end(file)
 
     def _end(self, file: Incoming) -> None:
@@ -284,6 +287,15 @@ class Copy:
 
 class _LocalError(Exception):
     """The file cannot be written."""
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """What fails in here is the disk's fault, not the link's: _LocalError."""
+    try:
+        yield
+    except OSError as error:
+        raise _LocalError(error.strerror or str(error)) from error
 
 
 _TELLING = threading.Lock()
