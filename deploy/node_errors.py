@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from builder.errors import LockError, Message, NodeError, SparklockError
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest
     from deploy.guard import Holder
+
+
+MOST_WORDS: Final = 6
+"""Of a command, that its error shows."""
 
 
 class OneNodeError(NodeError):
@@ -286,11 +290,17 @@ class RemoteCommandError(OneNodeError):
         self.argv = tuple(argv)
         self.status = status
         end = "took too long" if status is None else f"ended with status {status}"
-        self.what = f"{shlex.join(argv[:6])}{' ...' if len(argv) > 6 else ''} {end}"  # noqa: PLR2004
+        self.what = f"{_shown(argv)} {end}"
         if "No space left on device" in detail:
             self.remedy = "make room on the node: df -h"
         elif "Permission denied" in detail:
             self.remedy = "give the ssh user the right to it on the node"
+
+
+def _shown(argv: Sequence[str]) -> str:
+    """The begin of a command in one line; a whole program in it is left out."""
+    words = ["..." if "\n" in word else shlex.quote(word) for word in argv[:MOST_WORDS]]
+    return " ".join(words if len(argv) <= MOST_WORDS else [*words, "..."])
 
 
 class NoPythonError(OneNodeError):

@@ -43,6 +43,12 @@ def test_a_long_command_is_shortened_in_the_text_and_kept_in_the_field() -> None
     assert error.argv == tuple(argv)
 
 
+def test_a_program_in_a_command_is_left_out_of_the_text() -> None:
+    argv = ["sh", "-c", "echo a\nexit 3\n", "sh", "a b"]
+    what = node_errors.RemoteCommandError("n", argv, None, "").what
+    assert what == "sh -c ... sh 'a b' took too long"
+
+
 def test_one_failed_node_is_raised_as_it_is_and_several_together() -> None:
     def fail(node: str) -> None:
         raise node_errors.EngineStoppedError(node)
