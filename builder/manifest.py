@@ -127,6 +127,11 @@ class ServeSection(Section):
         description="from then until the API answers; unset = what is left of start_timeout_s",
     )
 
+    def option(self, name: str) -> ArgValue | None:
+        """The value of an option in `args`, spelt with `-` or `_` as vLLM takes both, or None."""
+        spelt = {key.replace("_", "-"): value for key, value in self.args.items()}
+        return spelt.get(name)
+
 
 class Mount(Section):
     """A bind mount from the node into the container."""
@@ -294,7 +299,7 @@ class ClusterManifest(Section):
     @property
     def served_model_name(self) -> str:
         """The name clients use: the `served-model-name` argument, else the model's path."""
-        return str(self.serve.args.get("served-model-name", self.model.path))
+        return str(self.serve.option("served-model-name") or self.model.path)
 
     def model_path(self, node: Node) -> str:
         """Where the model stands on a node, as an absolute path."""

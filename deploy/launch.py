@@ -262,7 +262,7 @@ def _patience(manifest: ClusterManifest, rank: Rank) -> tuple[str, ...]:
     No less than a whole start may take: a rank whose disk is slower keeps the others waiting.
     """
     option = "distributed-timeout-seconds"
-    given = any(key.replace("_", "-") == option for key in manifest.serve.args)
+    given = manifest.serve.option(option) is not None
     if rank.master_addr is None or given or not has_distributed_timeout(manifest.vllm.version):
         return ()
     return (f"--{option}", str(manifest.serve.start_timeout_s))

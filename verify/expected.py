@@ -189,7 +189,7 @@ def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> Expect
         served_model_name=manifest.served_model_name,
         tensor_parallel=serve.tensor_parallel,
         pipeline_parallel=serve.pipeline_parallel,
-        max_model_len=_whole_number(serve.args.get("max-model-len")),
+        max_model_len=_whole_number(serve.option("max-model-len")),
         api_host="127.0.0.1" if serve.host.is_unspecified else str(serve.host),
         api_port=serve.port,
         api_key_env=serve.api_key_env,

@@ -92,7 +92,7 @@ def gpu_driver(manifest: ClusterManifest, node: Node, state: NodeState) -> Itera
             found=version,
             remedy="nothing, if it serves",
         )
-    eager = manifest.serve.args.get("enforce-eager") is True
+    eager = manifest.serve.option("enforce-eager") is True
     for item in known.BAD_DRIVERS:
         if version.startswith(item.version) and len(manifest.nodes) > 1:
             tell = spot.warning if eager else spot.error

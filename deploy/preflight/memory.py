@@ -27,9 +27,9 @@ DROP_CACHES: Final = "sync; echo 3 | sudo tee /proc/sys/vm/drop_caches"
 
 def utilization(manifest: ClusterManifest) -> float:
     """The share of memory that vLLM asks for."""
-    asked = manifest.serve.args.get("gpu-memory-utilization", DEFAULT_UTILIZATION)
+    asked = manifest.serve.option("gpu-memory-utilization")
     try:
-        return float(asked)
+        return DEFAULT_UTILIZATION if asked is None else float(asked)
     except ValueError:
         return DEFAULT_UTILIZATION
 

@@ -97,8 +97,9 @@ def test_memory_that_nothing_can_free_is_an_error() -> None:
     assert (found.level, found.message.found) == (Level.ERROR, "100.0 GB available")
 
 
-def test_the_share_that_the_manifest_asks_for_counts() -> None:
-    modest = wanted(change={"serve": {"args": {"gpu-memory-utilization": 0.7}}})
+@pytest.mark.parametrize("option", ["gpu-memory-utilization", "gpu_memory_utilization"])
+def test_the_share_that_the_manifest_asks_for_counts(option: str) -> None:
+    modest = wanted(change={"serve": {"args": {option: 0.7}}})
     less = replace(MEMORY, free=92 * GB, available=100 * GB)
     assert told(states_with(modest, memory=less), modest) == []
 

@@ -121,6 +121,8 @@ def test_the_served_name_is_the_option_or_else_the_models_path(
     assert folder.read(good_text).manifest.served_model_name == "/srv/models/tiny"
     named = folder.changed(("max-model-len = 256", 'served-model-name = "tiny"'))
     assert folder.read(named).manifest.served_model_name == "tiny"
+    spelt = folder.changed(("max-model-len = 256", 'served_model_name = "tiny"'))
+    assert folder.read(spelt).manifest.served_model_name == "tiny"
 
 
 def test_a_node_may_have_the_model_elsewhere(folder: Folder) -> None:
