@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from builder.errors import SparklockError
     from builder.manifest import ClusterManifest
+    from builder.read.loaded import LoadedManifest
     from deploy.edges.node import RemoteNode
     from deploy.edges.ssh import NodeConnection
     from deploy.links import WayFacts
@@ -48,18 +49,9 @@ def doctor(file: Path) -> DoctorReport:
         _, wanted = wanted_by(file)
     except LockError as error:
         findings += unlocked(error)
-    states: dict[str, NodeState] = {}
-    tried: Sequence[WayFacts] = ()
-    with ExitStack() as stack:
-        try:
-            nodes, failures = stack.enter_context(reached(loaded))
-            states, unobserved = _observed(wanted, nodes)
-            findings += unreached((*failures, *unobserved))
-            if len(states) > 1:
-                tried = try_links(manifest, _connections(nodes, states))
-        except NodeError as error:
-            findings += unreached((error,))
-    silent = {name for item in findings if item.row == rows.ENGINE for name in item.nodes}
+    states, tried, failed = _looked(loaded, wanted)
+    findings += failed
+    silent = {name for item in failed if item.row == rows.ENGINE for name in item.nodes}
     checked = preflight(wanted, states) if wanted else preflight_unlocked(manifest, states)
     return DoctorReport(
         cluster=manifest.name,
@@ -67,6 +59,27 @@ def doctor(file: Path) -> DoctorReport:
         table=table(manifest, wanted, states, tried, silent),
         findings=(*findings, *checked, *links(manifest, tried)),
     )
+
+
+def _looked(
+    loaded: LoadedManifest, wanted: Wanted | None
+) -> tuple[dict[str, NodeState], Sequence[WayFacts], list[Finding]]:
+    """The nodes that could be observed, the ways tried between them, and what failed of both."""
+    states: dict[str, NodeState] = {}
+    tried: Sequence[WayFacts] = ()
+    failed: list[Finding] = []
+    row = rows.ENGINE
+    with ExitStack() as stack:
+        try:
+            nodes, failures = stack.enter_context(reached(loaded))
+            states, unobserved = _observed(wanted, nodes)
+            failed += unreached((*failures, *unobserved), row)
+            row = rows.LINKS
+            if len(states) > 1:
+                tried = try_links(loaded.manifest, _connections(nodes, states))
+        except NodeError as error:
+            failed += unreached((error,), row)
+    return states, tried, failed
 
 
 def checked_links(manifest: ClusterManifest, nodes: Nodes) -> tuple[Finding, ...]:

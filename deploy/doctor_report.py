@@ -78,16 +78,16 @@ class DoctorReport:
         }
 
 
-def unreached(failures: Sequence[SparklockError]) -> Iterator[Finding]:
-    """Findings of the nodes that could not be asked, each with why."""
+def unreached(failures: Sequence[SparklockError], row: str) -> Iterator[Finding]:
+    """Findings of the nodes that could not be asked, each with why: of ssh, or else of `row`."""
     for failure in failures:
         if isinstance(failure, NodesFailedError):
-            yield from unreached(failure.failures)
+            yield from unreached(failure.failures, row)
             continue
-        row = rows.SSH if isinstance(failure, SshError) else rows.ENGINE
+        at = rows.SSH if isinstance(failure, SshError) else row
         nodes = (failure.node,) if isinstance(failure, OneNodeError) else ()
         for message in failure.messages:
-            yield Finding(Level.ERROR, nodes, row, message)
+            yield Finding(Level.ERROR, nodes, at, message)
 
 
 def unlocked(error: SparklockError) -> Iterator[Finding]:

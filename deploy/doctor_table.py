@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from builder.privileges import uses_rdma_devices
 from deploy.actions import size_text
 from deploy.links import CONNECTED
 from deploy.preflight import rows
@@ -16,7 +17,7 @@ from deploy.weights import missing_model
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from builder.manifest import ClusterManifest, Node
+    from builder.manifest import ClusterManifest, Fabric, Node
     from deploy.host import Memory
     from deploy.links import WayFacts
     from deploy.preflight.finding import Finding
@@ -48,12 +49,12 @@ def table(
 
     `silent` are nodes that ssh reached and whose engine told nothing.
     """
-    facts = {
+    facts = {name: {rows.SSH: REACHED} for name in silent}
+    facts |= {
         node.name: dict(_facts(manifest, wanted, node, states[node.name], tried))
         for node in manifest.nodes
         if node.name in states
     }
-    facts |= {name: {rows.SSH: REACHED} for name in silent}
     names = list(dict.fromkeys(name for of_node in facts.values() for name in of_node))
     return tuple(
         Row(name, tuple(facts.get(node.name, {}).get(name, "") for node in manifest.nodes))
@@ -92,6 +93,7 @@ def _machine(manifest: ClusterManifest, state: NodeState) -> Iterator[tuple[str,
     if manifest.container.gpus == "all":
         yield rows.GPU, str(host.gpu.count)
         yield rows.DRIVER, host.gpu.driver or "none"
+    if uses_rdma_devices(manifest):
         yield rows.MEMLOCK, {True: "can be lifted", False: "limited", None: UNKNOWN}[host.memlock]
     memory = host.memory
     if memory is None:
@@ -115,18 +117,24 @@ def _memory(memory: Memory) -> str:
 
 
 def _fabric(node: Node, state: NodeState) -> Iterator[tuple[str, str]]:
-    fabric = node.fabric
-    if fabric is None:
-        return
+    if node.fabric is not None:
+        yield from _interfaces(node.fabric, state)
+        yield from _devices(node.fabric, state)
+
+
+def _interfaces(fabric: Fabric, state: NodeState) -> Iterator[tuple[str, str]]:
     netdevs = {netdev.name: netdev for netdev in state.netdevs}
     for index, name in enumerate(fabric.netdevs):
         found = netdevs.get(name)
         if found is None:
-            yield rows.fabric_row(index), f"{name}: none"
+            yield rows.fabric_row(index), f"{name}: {'none' if netdevs else UNKNOWN}"
             continue
         addresses = " ".join(map(str, found.addresses)) or "no address"
-        up = "up" if "LOWER_UP" in found.flags else "down"
+        up = "up" if "LOWER_UP" in found.flags else "down" if found.flags else UNKNOWN
         yield rows.fabric_row(index), f"{name} {addresses}, MTU {found.mtu}, {up}"
+
+
+def _devices(fabric: Fabric, state: NodeState) -> Iterator[tuple[str, str]]:
     hcas = {hca.name: hca for hca in state.hcas}
     for index, name in enumerate(fabric.hcas):
         device = hcas.get(name)
@@ -137,8 +145,8 @@ def _fabric(node: Node, state: NodeState) -> Iterator[tuple[str, str]]:
         rate = UNKNOWN if device.rate_gbit_s is None else f"{device.rate_gbit_s} Gbit/s"
         width = UNKNOWN if device.pcie_width is None else f"x{device.pcie_width}"
         address = fabric.addresses[index] if index < len(fabric.addresses) else None
-        gids = right_gids(device.gids or (), address)
-        gid = ", ".join(str(gid.index) for gid in gids) or "none"
+        gids = None if device.gids is None else right_gids(device.gids, address)
+        gid = UNKNOWN if gids is None else ", ".join(str(gid.index) for gid in gids) or "none"
         yield rows.hca_row(index), f"{name} {state_word}, {rate}, PCIe {width}, GID {gid}"
     firmware = sorted({hcas[name].firmware for name in fabric.hcas if name in hcas})
     yield rows.FIRMWARE, ", ".join(text or UNKNOWN for text in firmware) or UNKNOWN

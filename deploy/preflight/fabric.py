@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from deploy.preflight import rows
 from deploy.preflight.finding import Spot
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from deploy.preflight.finding import Finding
     from deploy.state import NetdevFacts, NodeState
 
-NETPLAN = "/etc/netplan/40-cx7.yaml"
+NETPLAN: Final = "/etc/netplan/40-cx7.yaml"
 
 
 def netdevs(node: Node, fabric: Fabric, state: NodeState) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ def _way(facts: WayFacts, peer: Node) -> Iterator[Finding]:
         yield spot.unknown(
             "whether the peer answers could not be tried",
             found=_said(facts),
-            remedy="install iputils-ping or python3 on the node",
+            remedy="look at the interfaces' findings first; the node needs iputils-ping or python3",
         )
     elif not answers(facts):
         yield spot.error(

@@ -7,9 +7,14 @@ from builder.lock_errors import LockNotFoundError
 from deploy.doctor_report import DoctorReport, unlocked, unreached
 from deploy.doctor_table import table
 from deploy.errors import NodesFailedError
-from deploy.node_errors import EngineStoppedError, HostKeyChangedError, NodeUnreachableError
+from deploy.node_errors import (
+    EngineStoppedError,
+    HostKeyChangedError,
+    NodeUnreachableError,
+    RemoteCommandError,
+)
 from deploy.plan import make_plan
-from deploy.preflight import preflight, warnings_of
+from deploy.preflight import Level, preflight, rows, warnings_of
 from deploy.reports import PlanReport
 from tests.unit.deploy.clusters import empty
 from tests.unit.deploy.preflighting import BOTH, GOAL, A, B, node_with
@@ -33,6 +38,19 @@ def test_nodes_stand_side_by_side_and_a_bad_cell_is_marked() -> None:
     assert lines[-1] == "pair: not fit: errors 1, warnings 0, not checked 0"
 
 
+def test_what_was_not_read_is_unknown_and_not_absent() -> None:
+    first, second = empty(GOAL)[A].hcas
+    unread = report(
+        netdevs=(replace(NETDEVS[0], flags=()), NETDEVS[1]),
+        hcas=(replace(first, gids=None), second),
+    )
+    cells = {row.name: row.cells[0] for row in unread.table}
+    assert cells["fabric 1"].endswith("MTU 9000, unknown")
+    assert cells["RDMA 1"].endswith("GID unknown")
+    none = {row.name: row.cells[0] for row in report(netdevs=()).table}
+    assert none["fabric 1"] == "enp1s0f0np0: unknown"
+
+
 def test_healthy_nodes_are_fit_and_end_with_0() -> None:
     found = report()
     assert (found.fit, found.exit_code) == (True, 0)
@@ -47,7 +65,7 @@ def test_a_node_that_cannot_be_reached_keeps_its_column() -> None:
         "pair",
         BOTH,
         table(GOAL.manifest, GOAL, states, ()),
-        (*unreached([error]), *preflight(GOAL, states)),
+        (*unreached([error], rows.ENGINE), *preflight(GOAL, states)),
     )
     (row,) = (line for line in found.text().splitlines() if line.startswith("ssh"))
     assert row.split() == ["ssh", "reached", "[error]"]
@@ -58,12 +76,20 @@ def test_a_node_that_cannot_be_reached_keeps_its_column() -> None:
 def test_every_node_that_fails_is_told_with_its_own_reason() -> None:
     key = HostKeyChangedError(A, "spark-a", "REMOTE HOST IDENTIFICATION HAS CHANGED!")
     stopped = EngineStoppedError(B, found="/var/run/docker.sock")
-    found = list(unreached([NodesFailedError([key, stopped])]))
+    found = list(unreached([NodesFailedError([key, stopped])], rows.ENGINE))
     assert [(item.nodes, item.row) for item in found] == [((A,), "ssh"), ((B,), "engine")]
     empty_table = DoctorReport("pair", BOTH, table(GOAL.manifest, GOAL, {}, ()), tuple(found))
     text = empty_table.text()
     assert "the host key of the node has changed" in text
     assert "the Docker engine does not answer" in text
+
+
+def test_a_node_that_fails_later_keeps_what_was_observed_of_it() -> None:
+    failed = RemoteCommandError(A, ("sh",), 1, "")
+    (finding,) = unreached([failed], rows.LINKS)
+    assert (finding.row, finding.level) == ("to the peers", Level.ERROR)
+    states = empty(GOAL)
+    assert table(GOAL.manifest, GOAL, states, (), {A}) == table(GOAL.manifest, GOAL, states, ())
 
 
 def test_a_missing_lock_is_not_checked_and_no_error() -> None:
