@@ -75,7 +75,7 @@ def one_cache(containers: Mapping[str, ContainerFacts], *, kept: bool) -> Verdic
         "the ranks compile into different caches",
         "the same volume's name on every node" if kept else "none",
         ", ".join(f"{name}: {cache or 'none'}" for name, cache in found.items()),
-        "inv stop --remove, then inv deploy: all ranks are made anew from the manifest",
+        _RENEW,
     )
     equal = kept and len(set(found.values())) == 1 and all(found.values())
     return Verdict(
