@@ -38,6 +38,8 @@ class Hub:
     """A status and an X-Error-Code for everything."""
     cut_at: int | None = None
     """The bytes of one answer after which its connection is cut, once for each path."""
+    listing: bytes | None = None
+    """What it gives in place of the list of files."""
     spoilt: frozenset[str] = frozenset()
     """Files that are given with other bytes than are listed."""
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
@@ -123,6 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self._file(name)
 
     def _tree(self, query: dict[str, list[str]]) -> None:
+        if self.hub.listing is not None:
+            return self._send(200, self.hub.listing)
         start = int(query.get("cursor", ["0"])[0])
         entries = self.hub.entries()
         end = start + self.hub.page
@@ -131,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
             path = f"/api/models/{self.hub.repo}/tree/{self.hub.revision}"
             address = f"http://{self.headers['Host']}{path}?recursive=true&cursor={end}"
             headers["Link"] = f'<{address}>; rel="next"'
-        self._send(200, json.dumps(entries[start:end]).encode(), headers)
+        return self._send(200, json.dumps(entries[start:end]).encode(), headers)
 
     def _file(self, name: str) -> None:
         hub = self.hub

@@ -14,7 +14,7 @@ from builder.edges.hub_errors import (
     HubDamagedError,
     HubError,
     HubFilesError,
-    HubNameError,
+    HubUnfitError,
     NoModelFileError,
     refusal,
 )
@@ -110,10 +110,11 @@ def files_at_revision(
     assert model.repo is not None
     assert model.revision is not None
     asked = _Asked(Hub(model.repo, place=place), model.revision)
+    listed = asked.tree()
     try:
-        files = chosen(asked.tree(), model.include, model.exclude)
+        files = chosen(listed, model.include, model.exclude)
     except TreeError as error:
-        raise HubNameError(place, model.repo, model.revision, str(error)) from error
+        raise HubUnfitError(place, model.repo, model.revision, str(error)) from error
     if not files:
         raise NoModelFileError(place, model.repo, model.revision, "no file fits")
     small = [file for file in files if file.digest is None]
@@ -139,7 +140,7 @@ class _Asked:
         self._revision = revision
 
     def tree(self) -> Sequence[HubFile]:
-        """All files, page by page; TreeError for what is no listing."""
+        """All files, page by page; HubFilesError for what is no listing."""
         hub = self._hub
         root = f"{hub.login.endpoint}/api/models/{hub.repo}/tree/{self._revision}"
         url: str | None = f"{root}?recursive=true"
@@ -147,10 +148,13 @@ class _Asked:
         seen: set[str] = set()
         while url is not None:
             if url in seen or len(seen) >= MOST_PAGES:
-                raise TreeError(_ENDLESS)
+                raise self._failed(HubFilesError, _ENDLESS)
             seen.add(url)
             answer = self._get(url)
-            found += read_page(answer.body)
+            try:
+                found += read_page(answer.body)
+            except TreeError as error:
+                raise self._failed(HubFilesError, str(error)) from error
             following = _next(answer.response.links)
             url = None if following is None else hub.transport.joined(url, following)
         return found
@@ -159,7 +163,7 @@ class _Asked:
         """A small file's bytes, proven; HubDamagedError for others."""
         if file.size_bytes > MOST_SMALL_BYTES:
             raise self._failed(
-                HubFilesError, f"{file.path} has {file.size_bytes} bytes, no SHA-256"
+                HubUnfitError, f"{file.path} has {file.size_bytes} bytes and no SHA-256"
             )
         hub = self._hub
         path = f"{hub.repo}/resolve/{self._revision}/{quote(file.path)}"

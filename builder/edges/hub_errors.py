@@ -99,13 +99,13 @@ class HubRevisionError(HubFilesError):
 
 
 @dataclass(eq=False)
-class HubNameError(HubFilesError):
-    """The listing has names, or so many, that they cannot become files on the nodes."""
+class HubUnfitError(HubFilesError):
+    """Files that cannot come to the nodes: by their names, their number, or for want of a hash."""
 
     template = Message(
         place="{place}",
         what="the files of {repo} at {revision} cannot be locked",
-        expected="file names that stand below the model's folder, each once",
+        expected="names that stand below the model's folder, each once; a SHA-256 of what is large",
         found="{found}",
         remedy="leave out what is not needed: model.include or model.exclude, such as "
         'exclude = ["original/*"]',

@@ -145,8 +145,27 @@ def test_other_bytes_than_listed_are_refused(of_the_hub: Project, hub: Hub) -> N
 
 def test_a_name_that_leads_out_is_refused(of_the_hub: Project, hub: Hub) -> None:
     hub.files["../../etc/cron.d/x"] = b"x" * 2000
-    with pytest.raises(hub_errors.HubNameError, match=r"etc/cron"):
+    with pytest.raises(hub_errors.HubUnfitError, match=r"etc/cron"):
         of_the_hub.lock()
+
+
+def test_what_is_no_listing_is_the_servers_fault_not_the_names(
+    of_the_hub: Project, hub: Hub
+) -> None:
+    hub.listing = b"<html>log in first</html>"
+    with pytest.raises(hub_errors.HubFilesError, match="no JSON") as caught:
+        of_the_hub.lock()
+    assert "exclude" not in str(caught.value)
+
+
+def test_a_large_file_without_a_hash_is_told_with_the_way_to_leave_it_out(
+    of_the_hub: Project, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hub.url
+    monkeypatch.setattr("builder.edges.hub.MOST_SMALL_BYTES", 4)
+    with pytest.raises(hub_errors.HubUnfitError, match="no SHA-256") as caught:
+        of_the_hub.lock()
+    assert "exclude" in str(caught.value)
 
 
 def test_patterns_that_fit_nothing_are_told(of_the_hub: Project, hub: Hub) -> None:
