@@ -97,20 +97,26 @@ def chosen(
 ) -> tuple[HubFile, ...]:
     """The files that the patterns choose, sorted by path; TreeError if one has an unsafe name.
 
-    A pattern is the shell's, and its `*` goes over `/`, as huggingface_hub has it. Without
-    `include` all are chosen but those for Git and for people.
+    A pattern is the shell's, its `*` goes over `/`, and one that ends with `/` is all below a
+    folder, as huggingface_hub has it. Without `include` all are chosen but those for Git and for
+    people.
     """
     kept = [
         file
         for file in files
-        if (any(fnmatchcase(file.path, p) for p in include) if include else file.path not in UNUSED)
-        and not any(fnmatchcase(file.path, p) for p in exclude)
+        if (_fits(file, include) if include else file.path not in UNUSED)
+        and not _fits(file, exclude)
     ]
     if len(kept) > MOST_FILES:
         raise TreeError(_TOO_MANY, f"{len(kept)}, more than {MOST_FILES}")
     for problem in _problems([file.path for file in kept]):
         raise TreeError(problem)
     return tuple(sorted(kept, key=lambda file: file.path))
+
+
+def _fits(file: HubFile, patterns: Sequence[str]) -> bool:
+    whole = (f"{pattern}*" if pattern.endswith("/") else pattern for pattern in patterns)
+    return any(fnmatchcase(file.path, pattern) for pattern in whole)
 
 
 def _problems(paths: Sequence[str]) -> Iterator[str]:

@@ -57,6 +57,8 @@ def test_patterns_choose_whole_paths() -> None:
     assert names(("*.safetensors", "README.md"), ()) == ["README.md", "a.safetensors"]
     assert names(("*",), ("x/*",))[0] == ".gitattributes"
     assert names(("y",), ()) == []
+    assert names(("x/",), ()) == ["x/y"]
+    assert names(("x/*", "b.gguf"), ("x/",)) == ["b.gguf"]
 
 
 @pytest.mark.parametrize(
