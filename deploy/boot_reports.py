@@ -51,7 +51,7 @@ class NodeBoot:
         """The node in one line, and a second with the program's last words."""
         done = f"{self.done}: " if self.done else ""
         if not self.installed:
-            return f"{self.node}  {done}not installed"
+            return f"{self.node}  {self.done or 'not installed'}"
         line = f"{self.node}  {done}version {self.version}, {self.enabled}, {self.active}"
         if self.outdated:
             line += f"; made for another cluster.toml or sparklock: {', '.join(self.outdated)}"
@@ -99,7 +99,9 @@ class BootReport:
     def _lines(self) -> Iterator[str]:
         yield f'{self.cluster}: [container] on_boot = "{self.declared}"'
         yield from (node.text() for node in self.nodes)
-        if not self.as_declared:
+        if self.declared == "pair" and any(node.done == "removed" for node in self.nodes):
+            yield f'cluster.toml still asks for it: on_boot = "never", or {INSTALL}'
+        elif not self.as_declared:
             yield INSTALL if self.declared == "pair" else "run `inv boot --remove`"
 
     def as_json(self) -> dict[str, JsonValue]:

@@ -9,9 +9,9 @@ from builder.edges.files import read_manifest
 from deploy.generations import history_of, short
 from deploy.halfway import half_states
 from deploy.plan import make_plan
-from deploy.reaching import connected, guarded, reached, wanted_by
+from deploy.reaching import guarded, reached, wanted_by
 from deploy.reports import LogsReport, NodeStatus, RankLog, StatusReport, StopReport
-from deploy.together import each, failure_of, together
+from deploy.together import each, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,20 +70,27 @@ def stop(file: Path, *, remove: bool = False, break_guard: bool = False) -> Stop
 def logs(file: Path, *, tail: int, generation: int | None = None) -> LogsReport:
     """The last `tail` lines of every rank's log.
 
-    Of a generation if one is given, else of the current one and of what was never confirmed.
+    Of a generation if one is given, else of the current one and of what was never confirmed. A node
+    that cannot be asked is told in the report, unless no node can be reached.
     """
     loaded = read_manifest(file)
-    with connected(loaded) as nodes:
-        containers = together({name: node.containers for name, node in nodes.items()})
-        shown = _shown(history_of(containers), generation)
+    with reached(loaded) as (nodes, unreached):
+        containers, unlisted = each({name: node.containers for name, node in nodes.items()})
+        history = history_of(containers)
+        shown = _shown(history, generation)
         tasks = {
-            name: partial(_logs, node, name, tail, [c for n, c in shown if n == name])
-            for name, node in nodes.items()
+            name: partial(_logs, nodes[name], name, tail, [c for n, c in shown if n == name])
+            for name in containers
         }
-        found = together(tasks)
+        found, unread = each(tasks)
     every = [log for of_node in found.values() for log in of_node]
     every.sort(key=lambda log: log[0])
-    return LogsReport(loaded.manifest.name, tuple(log for _, log in every))
+    return LogsReport(
+        cluster=loaded.manifest.name,
+        logs=tuple(log for _, log in every),
+        kept=tuple(item.number for item in history.superseded),
+        failure=failure_of((*unreached, *unlisted, *unread)),
+    )
 
 
 def _stop_all(node: RemoteNode) -> list[str]:

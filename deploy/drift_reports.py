@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from builder.errors import ChecksFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from builder.digest import JsonValue
     from builder.errors import SparklockError
     from deploy.drift_facts import Difference
+
+LONG: Final = 72
+"""Characters from which on two texts are shortened to where they differ."""
+
+CONTEXT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,9 @@ class DriftReport:
         yield f"{title}, {_count(len(self.differences))} from the lock:"
         for item in self.differences:
             yield f"{item.node}  {item.what}"
-            yield f"  expected: {item.expected}"
-            yield f"  found:    {item.found}"
+            expected, found = apart(item.expected, item.found)
+            yield f"  expected: {expected}"
+            yield f"  found:    {found}"
             yield f"  who:      {item.cause.value}"
             yield f"  remedy:   {item.remedy}"
 
@@ -75,6 +81,34 @@ class DriftReport:
     def exit_code(self) -> int:
         """0 if nothing differs, else as for checks that failed (6)."""
         return ChecksFailedError.exit_code if self.differences else 0
+
+
+def apart(one: str, other: str) -> tuple[str, str]:
+    """Two texts for people: of long ones, only the words from the first to the last that differ.
+
+    Two words before stay, so that an option is seen with its value; `…` stands for what is equal.
+    """
+    if max(len(one), len(other)) <= LONG:
+        return one, other
+    words, others = one.split(" "), other.split(" ")
+    before = _equal(words, others)
+    after = _equal(words[before:][::-1], others[before:][::-1])
+    start = max(before - CONTEXT, 0)
+    return _part(words, start, len(words) - after), _part(others, start, len(others) - after)
+
+
+def _equal(words: Sequence[str], others: Sequence[str]) -> int:
+    """How many words both begin with."""
+    pairs = zip(words, others, strict=False)
+    return next(
+        (at for at, (word, other) in enumerate(pairs) if word != other),
+        min(len(words), len(others)),
+    )
+
+
+def _part(words: Sequence[str], start: int, stop: int) -> str:
+    """The words in between, with a mark for those that are left out."""
+    return " ".join((*["…"][: start > 0], *words[start:stop], *["…"][: stop < len(words)]))
 
 
 def _count(number: int) -> str:

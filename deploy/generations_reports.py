@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from deploy.generations import Generation, History
     from deploy.generations_gc import Sweep
 
-HEAD = ("generation", "state", "lock", "image", "created", "started", "ranks")
+HEAD = ("no.", "state", "lock", "image", "created (UTC)", "started (UTC)", "ranks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class GenerationsReport:
         }
 
     def _row(self, item: Generation) -> tuple[str, ...]:
-        nodes = ", ".join(f"{rank.node} {rank.facts.rank}" for rank in item.ranks)
+        at = [rank.node if item.whole else f"{rank.node} {rank.facts.rank}" for rank in item.ranks]
+        nodes = ", ".join(at)
         return (
             str(item.number),
             self._state(item),
@@ -92,8 +93,8 @@ class GenerationsReport:
 
 
 def _moment(text: str) -> str:
-    """A node's time for people, to the second: `2026-11-30 21:00:05`."""
-    return text[:19].replace("T", " ") or "never"
+    """A node's time for people, to the minute: `2026-11-30 21:00`."""
+    return text[:16].replace("T", " ") or "never"
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,9 +133,10 @@ class NodeStatus:
         """The node and its containers as lines of plain text."""
         engine = self.engine
         yield f"{self.node}  Docker {engine.version}, {engine.store.value}, {engine.platform}"
-        for item in self.containers:
-            state = _state(item)
-            yield f"  rank {item.rank}  {item.name}  {state}{STANDING[item.standing]}"
+        width = max((len(item.name) for item in self.containers), default=0)
+        for item in sorted(self.containers, key=_interest):
+            state = f"{_state(item)}{STANDING[item.standing]}"
+            yield f"  rank {item.rank}  {item.name:{width}}  {state}"
         if not self.containers:
             yield "  no container of this cluster"
 
@@ -191,15 +192,22 @@ class StatusReport:
     def text(self) -> str:
         """The status as lines of plain text."""
         lines = [line for node in self.nodes for line in node.lines()]
-        verdict = "not as locked; inv plan says why"
+        halves = (f"  to do  {half.text()}" for half in self.halves)
+        return "\n".join([*lines, f"{self.cluster}: {self._verdict()}", *halves])
+
+    def _verdict(self) -> str:
         if self.plan is None:
-            verdict = "unknown, since not every node could be asked"
-        elif self.plan.up_to_date:
-            verdict = self.plan.text()
-        if self.made_from:
-            verdict += f" (what is current was made from lock {self.made_from})"
-        halves = (f"  half done  {half.text()}" for half in self.halves)
-        return "\n".join([*lines, f"{self.cluster}: {verdict}", *halves])
+            return "unknown, since not every node could be asked"
+        if self.plan.up_to_date:
+            same = f" (made from lock {self.made_from}, which asks for the same containers)"
+            return self.plan.text() + (same if self.made_from else "")
+        standings = {item.standing for node in self.nodes for item in node.containers}
+        if not standings:
+            return "nothing is deployed; inv deploy does it"
+        if standings == {Standing.OLD}:
+            return "nothing is current; inv deploy, or inv rollback to a generation that is kept"
+        made = f" (what is current was made from lock {self.made_from})"
+        return "not as locked; inv plan says why" + (made if self.made_from else "")
 
     def as_json(self) -> dict[str, JsonValue]:
         """The status as a JSON object."""
@@ -265,15 +273,23 @@ class RankLog:
 
 @dataclass(frozen=True, slots=True)
 class LogsReport:
-    """The end of every container's log, by generation, head first."""
+    """The end of every container's log, by generation, head first.
+
+    `kept` are the generations that are there and not shown; `failure` is why some nodes are not.
+    """
 
     cluster: str
     logs: tuple[RankLog, ...]
+    kept: tuple[int, ...] = ()
+    failure: SparklockError | None = None
 
     def text(self) -> str:
         """The logs, each under a line that names node, rank and container."""
+        if not self.logs and self.kept:
+            return f"{self.cluster}: no log; inv logs --generation {self.kept[-1]} shows one kept"
         if not self.logs:
-            return f"{self.cluster}: nothing is deployed"
+            where = "" if self.failure is None else " on the nodes in reach"
+            return f"{self.cluster}: nothing is deployed{where}"
         return "\n".join(
             f"==> {log.node}, rank {log.rank}, {log.container}\n{log.text.rstrip()}"
             for log in self.logs
@@ -285,7 +301,12 @@ class LogsReport:
             {"node": log.node, "container": log.container, "rank": log.rank, "text": log.text}
             for log in self.logs
         ]
-        return {"cluster": self.cluster, "logs": logs}
+        return {"cluster": self.cluster, "logs": logs, "failures": _failures(self.failure)}
+
+
+def _interest(item: ContainerFacts) -> tuple[bool, int, int]:
+    """What a reader looks for first: what is not superseded, then the newest, then rank 0."""
+    return (item.standing is Standing.OLD, -item.generation, item.rank)
 
 
 def _state(item: ContainerFacts) -> str:

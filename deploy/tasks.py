@@ -127,7 +127,7 @@ def logs(
     number = None
     if generation is not None:
         number = whole_number(generation, option="--generation", least=1)
-    say(daily.logs(Path(file), tail=lines, generation=number), as_json=json)
+    say_all(daily.logs(Path(file), tail=lines, generation=number), as_json=json)
 
 
 @task(

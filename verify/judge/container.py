@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 _CONNECTION_MANAGER: Final = "/dev/infiniband/rdma_cm"
 
-_RENEW: Final = "inv stop --remove, then inv deploy: all ranks are made anew from the manifest"
+_RENEW: Final = (
+    "inv deploy; if it finds nothing to change, inv stop --remove (which also removes what is "
+    "kept for rollback), then inv deploy"
+)
 
 
 def labels(node: ExpectedNode, container: ContainerFacts) -> Verdict:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from verify.processes import Inside
 
 _RENEW: Final = (
-    "inv stop --remove, then inv deploy: every node gets a new container of the locked image"
+    "inv deploy; if it finds nothing to change, inv stop --remove (which also removes what is "
+    "kept for rollback), then inv deploy"
 )
 _ABSENT: Final = PathFacts(kind="absent")
 

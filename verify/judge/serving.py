@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from verify.processes import Inside
 
 _LOGS: Final = "inv logs, on every node"
-_RENEW: Final = "inv stop --remove, then inv deploy: all ranks are made anew from the lock"
+_RENEW: Final = (
+    "inv deploy; if it finds nothing to change, inv stop --remove (which also removes what is "
+    "kept for rollback), then inv deploy"
+)
 _CORE: Final = "EngineCore"
 _LONE_WORKER: Final = "Worker"
 _ERROR_LINE: Final = re.compile(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -254,7 +255,7 @@ def test_both_broken_nodes_are_told(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("dead", NODES)
-def test_with_a_dead_node_status_tells_of_the_other_and_stop_stops_it(
+def test_with_a_dead_node_status_and_logs_tell_of_the_other_and_stop_stops_it(
     served: Cluster, dead: str
 ) -> None:
     (living,) = set(NODES) - {dead}
@@ -266,6 +267,9 @@ def test_with_a_dead_node_status_tells_of_the_other_and_stop_stops_it(
     assert "unknown" in status.text()
     assert isinstance(status.failure, node_errors.NodeRefusedError)
     assert status.failure.node == dead
+    read = daily.logs(served.file, tail=5)
+    assert [log.node for log in read.logs] == [living]
+    assert isinstance(read.failure, node_errors.NodeRefusedError)
     stopped = daily.stop(served.file)
     assert [node for node, _ in stopped.containers] == [living]
     assert stopped.failure is not None
@@ -279,7 +283,7 @@ def test_with_a_dead_node_status_tells_of_the_other_and_stop_stops_it(
 def test_with_no_node_in_reach_status_is_an_error(served: Cluster) -> None:
     for name in NODES:
         served.node(name).stop_sshd()
-    for ask in (daily.status, daily.stop):
+    for ask in (daily.status, daily.stop, partial(daily.logs, tail=5)):
         with pytest.raises(errors.NodesFailedError):
             ask(served.file)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,3 +122,11 @@ def test_a_node_without_systemd_or_with_an_old_python_is_told_so() -> None:
         node(FakeConnection(systemctl=127)).require()
     with pytest.raises(OldPythonError):
         node(FakeConnection(python=1)).require_python()
+
+
+def test_after_a_removal_nothing_is_said_to_be_missing() -> None:
+    gone = replace(NONE, done="removed")
+    text = BootReport("pair", "pair", (gone,)).text()
+    assert text.splitlines()[1] == "a  removed"
+    assert 'on_boot = "never"' in text
+    assert BootReport("pair", "never", (gone,)).text().splitlines()[1:] == ["a  removed"]

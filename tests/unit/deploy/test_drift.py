@@ -19,7 +19,7 @@ from deploy.drift_facts import (
     strangers,
     written,
 )
-from deploy.drift_reports import DriftReport
+from deploy.drift_reports import DriftReport, apart
 from deploy.state import ImageFacts
 from tests.unit.deploy.clusters import serving, wanted
 
@@ -352,3 +352,16 @@ def test_what_only_the_making_of_a_container_settles_is_no_drift_and_a_key_is_ne
     (found,) = compare(goal, pair(goal, without_key))
     assert (found.what, found.found) == (f"Env {API_KEY}", "nothing")
     assert KEY not in repr(found)
+
+
+def test_long_texts_are_shown_where_they_differ() -> None:
+    assert apart("true", "false") == ("true", "false")
+    start = "vllm serve /srv/models/a-model --tensor-parallel-size 2 --nnodes 2 --node-rank"
+    one, other = (
+        f"{start} 0 --max-model-len 128 --port 8000",
+        f"{start} 0 --max-model-len 200 --port 8000",
+    )
+    assert apart(one, other) == ("… 0 --max-model-len 128 …", "… 0 --max-model-len 200 …")
+    assert apart(start, f"{start} 0") == ("… 2 --node-rank", "… 2 --node-rank 0")
+    assert apart(f"x {start}", f"y {start}") == ("x …", "y …")
+    assert apart(start, "nothing") == (start, "nothing")
