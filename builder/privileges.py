@@ -7,6 +7,7 @@ and every verification, what that gives to a program in the container; nothing i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ KERNEL_CAPABILITIES: Final = (
     *("WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF", "CHECKPOINT_RESTORE"),
 )
 """Every capability at its number (linux/capability.h)."""
+
+ENGINE_SOCKETS: Final = ("/run/docker.sock", "/var/run/docker.sock")
 
 NO_NEW_PRIVILEGES: Final = "no-new-privileges"
 
@@ -141,8 +144,15 @@ def _of_the_nodes_own(container: ContainerSection) -> Iterator[Weakening]:
         if path != RDMA_DEVICES:
             yield Weakening(f"devices {path}", "it reads and writes this device of the node")
     for mount in container.mounts:
-        if mount.source.endswith("docker.sock"):
+        if _leads_to_the_engine(mount.source):
             why = "who reaches the engine is root on the node, read-only or not"
             yield Weakening(f"mount of {mount.source}", why)
         elif not mount.read_only:
             yield Weakening(f"mount of {mount.source}", "it writes to this path of the node")
+
+
+def _leads_to_the_engine(source: str) -> bool:
+    """Whether a mount's source is an engine's socket, or a folder that has one in it or below."""
+    path = PurePosixPath(source)
+    below = any(PurePosixPath(socket).is_relative_to(path) for socket in ENGINE_SOCKETS)
+    return below or path.name == "docker.sock"

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from builder.privileges import KERNEL_CAPABILITIES, weakenings
 from tests.unit.deploy.clusters import document, manifest_of
+
+if TYPE_CHECKING:
+    from builder.manifest import ClusterManifest
 
 
 def settings(**container: object) -> list[str]:
@@ -36,6 +43,21 @@ def test_whatever_gives_more_of_the_node_is_named() -> None:
         "mount of /data",
         "mount of /var/run/docker.sock",
     ]
+
+
+@pytest.mark.parametrize("source", ["/run", "/var/run", "/var", "/srv/docker.sock"])
+def test_a_folder_with_the_engines_socket_in_it_gives_the_node_read_only_or_not(
+    source: str,
+) -> None:
+    (found,) = weakenings(mounting(source))
+    assert found.why.startswith("who reaches the engine is root")
+    assert not weakenings(mounting("/runs"))
+
+
+def mounting(source: str) -> ClusterManifest:
+    parsed = document()
+    parsed["container"] = {"mounts": [{"source": source, "target": "/t"}]}
+    return manifest_of(parsed)
 
 
 def test_capabilities_stand_at_their_numbers() -> None:
