@@ -11,7 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from deploy.state import ContainerFacts
 
 DEFAULT_PORT: Final = 8000
 """vLLM's own."""
@@ -70,6 +72,12 @@ def claimed_ports(command: Sequence[str]) -> Iterator[int]:
     for option, value in pairwise(command):
         if option in {"--port", "--master-port"} and value.isdecimal():
             yield int(value)
+
+
+def held_ports(containers: Iterable[ContainerFacts]) -> frozenset[int]:
+    """The ports that our own running containers listen on, as their commands say."""
+    running = (item.command for item in containers if item.running)
+    return frozenset(port for command in running for port in claimed_ports(command))
 
 
 def _vllm_words(command: Sequence[str]) -> list[str]:

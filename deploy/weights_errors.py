@@ -1,4 +1,4 @@
-"""What can go wrong while a model's files come to the nodes, one class each; exit code 5."""
+"""What can go wrong while a model comes to the nodes, one class each; exit code 5, a check's 6."""
 
 from __future__ import annotations
 

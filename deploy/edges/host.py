@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from builder.privileges import RDMA_DEVICES, uses_rdma_devices
 from deploy.parse_host import machine_facts
-from deploy.serving import claimed_ports
+from deploy.serving import held_ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,7 @@ def ask_host(
     The node's /bin/sh reads the script from its stdin; it needs iproute2 and coreutils, and what
     those do not tell is unknown.
     """
-    ours = {port for item in containers if item.running for port in claimed_ports(item.command)}
-    ports = {manifest.serve.port, manifest.serve.master_port} - ours
+    ports = {manifest.serve.port, manifest.serve.master_port} - held_ports(containers)
     devices = manifest.container.devices
     if not uses_rdma_devices(manifest):
         devices = tuple(path for path in devices if path != RDMA_DEVICES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deploy.edges.host import ask_host
@@ -13,11 +14,7 @@ if TYPE_CHECKING:
     from deploy.edges.engine import Engine
     from deploy.edges.model import ModelFolder
     from deploy.edges.ssh import NodeConnection
-    from deploy.state import (
-        ContainerFacts,
-        EngineFacts,
-        ImageFacts,
-    )
+    from deploy.state import ImageFacts
     from deploy.wanted import Wanted
 
 
@@ -27,27 +24,18 @@ def observe(
     """Everything planning needs to know of one node; raises NodeError."""
     with ThreadPoolExecutor(1) as pool:
         model = pool.submit(folder.observe, wanted.model_files)
-        facts, image, untagged, containers = _engine(engine, wanted)
-        others = engine.others(wanted.manifest.name)
-        # Not before: the socket of a rank that ends in between would seem to be somebody else's.
-        machine = ask_host(wanted.manifest, node, connection, containers)
+        image, untagged = _image(engine, wanted)
+        state = observe_unlocked(wanted.manifest, node, connection, engine)
         model_files, model_transfer = model.result()
         found = {file.path: file.digest for file in model_files}
         lacks = any(found.get(file.path) != file.digest for file in wanted.model_files)
         problem, beside_bytes = folder.readiness() if lacks else ("", 0)
-        return NodeState(
-            node=node.name,
-            engine=facts,
+        return replace(
+            state,
             image=image,
             untagged=untagged,
-            containers=containers,
-            listeners=machine.listeners,
-            hcas=machine.hcas,
-            netdevs=machine.netdevs,
             model_files=model_files,
             model_transfer=model_transfer,
-            host=machine.host,
-            others=others,
             model_staged=folder.staged,
             model_problem=problem,
             model_beside_bytes=beside_bytes,
@@ -55,16 +43,15 @@ def observe(
         )
 
 
-def _engine(
-    engine: Engine, wanted: Wanted
-) -> tuple[EngineFacts, ImageFacts | None, ImageFacts | None, tuple[ContainerFacts, ...]]:
+def _image(engine: Engine, wanted: Wanted) -> tuple[ImageFacts | None, ImageFacts | None]:
+    """The image under the wanted tag, and the wanted one if it is there without it."""
     image = engine.image(wanted.image.reference)
     untagged = None
     if not wanted.image.is_image(image):
         by_id = (engine.image(name) for name in sorted(wanted.image.engine_ids))
         whole = (found for found in by_id if found is not None and not found.on_trial)
         untagged = next((found for found in whole if wanted.image.is_image(found)), None)
-    return engine.facts(), image, untagged, engine.containers(wanted.manifest.name)
+    return image, untagged
 
 
 def observe_unlocked(
@@ -72,6 +59,8 @@ def observe_unlocked(
 ) -> NodeState:
     """A node as it is without a lock: nothing is known of image and model files."""
     facts, containers = engine.facts(), engine.containers(manifest.name)
+    others = engine.others(manifest.name)
+    # Not before: the socket of a rank that ends in between would seem to be somebody else's.
     machine = ask_host(manifest, node, connection, containers)
     return NodeState(
         node=node.name,
@@ -85,5 +74,5 @@ def observe_unlocked(
         model_files=(),
         model_transfer=False,
         host=machine.host,
-        others=engine.others(manifest.name),
+        others=others,
     )

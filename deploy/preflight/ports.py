@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from deploy.preflight import rows
 from deploy.preflight.finding import Spot
-from deploy.serving import claimed_ports
+from deploy.serving import claimed_ports, held_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,9 +28,7 @@ def ports(manifest: ClusterManifest, node: Node, state: NodeState) -> Iterator[F
         )
         return
     serve = manifest.serve
-    ours = {
-        port for item in state.containers if item.running for port in claimed_ports(item.command)
-    }
+    ours = held_ports(state.containers)
     asked = [("port", serve.host, serve.port)]
     if len(manifest.nodes) > 1:
         # The rendezvous listens on every address, whatever address the ranks are given.
