@@ -44,6 +44,10 @@ KERNEL_CAPABILITIES: Final = (
 )
 """Every capability at its number (linux/capability.h)."""
 
+LOG_MB: Final = 10
+LOG_FILES: Final = 3
+"""A rank that logs every step must not fill the node's disk."""
+
 ENGINE_SOCKETS: Final = ("/run/docker.sock", "/var/run/docker.sock")
 
 NO_NEW_PRIVILEGES: Final = "no-new-privileges"

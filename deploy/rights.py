@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from builder.privileges import added_capabilities, dropped_capabilities, security_options
+from builder.privileges import (
+    LOG_FILES,
+    LOG_MB,
+    added_capabilities,
+    dropped_capabilities,
+    security_options,
+)
 
 if TYPE_CHECKING:
     from builder.digest import JsonValue
@@ -13,10 +19,6 @@ if TYPE_CHECKING:
 
 ULIMITS: Final = {"memlock": -1, "nofile": 1_048_576}
 """A memlock limit makes RDMA's ibv_reg_mr fail, and NCCL then uses TCP unasked."""
-
-LOG_MB: Final = 10
-LOG_FILES: Final = 3
-"""A rank that logs every step must not fill the node's disk."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from builder.errors import ChecksFailedError, Message
+from builder.hub_refusal import Refusal, refusal_of
 from deploy.actions import size_text
 from deploy.node_errors import OneNodeError
 
@@ -68,15 +69,16 @@ class NoSuchRevisionError(HubFailedError):
     remedy = "correct model.revision, or let `inv pin model` write the newest; then: inv lock"
 
 
+_REFUSALS: Final = {
+    Refusal.GATED: GatedModelError,
+    Refusal.HIDDEN: HubDeniedError,
+    Refusal.NO_REVISION: NoSuchRevisionError,
+}
+
+
 def refusal(status: int, code: str) -> type[HubFailedError]:
-    """What an answer of the Hub means; `code` is its header X-Error-Code."""
-    if code == "GatedRepo":
-        return GatedModelError
-    if code == "RevisionNotFound":
-        return NoSuchRevisionError
-    if code == "RepoNotFound" or status in (401, 403, 404):
-        return HubDeniedError
-    return HubFailedError
+    """The error for an answer of the Hub; `code` is its header X-Error-Code."""
+    return _REFUSALS.get(refusal_of(status, code), HubFailedError)
 
 
 class WrongBytesError(OneNodeError):

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from builder import labels
 from builder.digest import hex_of
 from builder.privileges import (
+    LOG_FILES,
+    LOG_MB,
     NO_NEW_PRIVILEGES,
     RDMA_DEVICES,
     capabilities,
@@ -206,8 +208,8 @@ def _rights(manifest: ClusterManifest) -> ExpectedRights:
         capabilities=capabilities(container),
         no_new_privileges=f"{NO_NEW_PRIVILEGES}=false" not in container.security_opt,
         log_limits={
-            "max-file": str(container.log_files or 3),
-            "max-size": f"{container.log_mb or 10}m",
+            "max-file": str(container.log_files or LOG_FILES),
+            "max-size": f"{container.log_mb or LOG_MB}m",
         },
         weaker=tuple(weakening.text for weakening in weakenings(manifest)),
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Final
 
 from builder.errors import BuildError, Message
+from builder.hub_refusal import Refusal, refusal_of
 
 
 @dataclass(eq=False)
@@ -142,12 +144,13 @@ class HubDamagedError(HubFilesError):
     )
 
 
+_REFUSALS: Final = {
+    Refusal.GATED: HubGatedError,
+    Refusal.HIDDEN: HubDeniedError,
+    Refusal.NO_REVISION: HubRevisionError,
+}
+
+
 def refusal(status: int, code: str) -> type[HubFilesError]:
-    """What an answer of the Hub means; `code` is its header X-Error-Code."""
-    if code == "GatedRepo":
-        return HubGatedError
-    if code == "RevisionNotFound":
-        return HubRevisionError
-    if code == "RepoNotFound" or status in (401, 403, 404):
-        return HubDeniedError
-    return HubFilesError
+    """The error for an answer of the Hub; `code` is its header X-Error-Code."""
+    return _REFUSALS.get(refusal_of(status, code), HubFilesError)
