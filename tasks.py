@@ -326,4 +326,6 @@ ns = Collection(
     *(nodes.generations, nodes.rollback),
     *(verify, demo, check, test, bench),
 )
-ns.add_collection(Collection("lab", lab_tasks.lab_up, lab_tasks.lab_down, lab_tasks.lab_status))
+ns.add_collection(
+    Collection("lab", lab_tasks.lab_up, lab_tasks.lab_off, lab_tasks.lab_down, lab_tasks.lab_status)
+)

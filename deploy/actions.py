@@ -372,10 +372,13 @@ class Plan:
         node_width = max(len(action.node) for action in self.actions)
         what_width = max(len(action.what) for action in self.actions)
         for step in self.steps:
-            yield step.phase.value
+            reasons = {action.reason for action in step.actions}
+            shared = len(reasons) == 1
+            yield f"{step.phase.value}  ({reasons.pop()})" if shared else step.phase.value
             for action in step.actions:
-                what = f"{action.what:{what_width}}  ({action.reason})"
-                yield f"  {action.node:{node_width}}  {what}"
+                line = f"  {action.node:{node_width}}  "
+                why = f"{action.what:{what_width}}  ({action.reason})"
+                yield line + (action.what if shared else why)
 
     def as_json(self) -> dict[str, JsonValue]:
         """The plan as a JSON object."""

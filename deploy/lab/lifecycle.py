@@ -17,9 +17,11 @@ from deploy.lab.errors import (
     LabElsewhereError,
     LabSpecError,
     LeftoverError,
+    NodeOffError,
     NodeStartError,
     NotRootError,
 )
+from deploy.lab.node_init import RECORD_FILE
 from deploy.lab.processes import running_module
 from deploy.lab.runtime import may_raise_limits
 
@@ -118,6 +120,19 @@ def lab_status(spec: LabSpec) -> LabState:
     """The lab as it is now; nothing is changed."""
     with ThreadPoolExecutor(spec.node_count) as pool:
         return LabState(spec, tuple(pool.map(lambda node: nodes.observe(spec, node), spec.nodes)))
+
+
+def lab_off(spec: LabSpec, name: str) -> LabState:
+    """The lab after a node lost its power; LabSpecError if there is no such node.
+
+    NodeOffError if it is off already.
+    """
+    with _locked(spec):
+        node = spec.node(name)
+        if nodes.running(node.folder / RECORD_FILE) is None:
+            raise NodeOffError(name)
+        nodes.power_off(node)
+    return lab_status(spec)
 
 
 def lab_down(spec: LabSpec) -> LabRemoved:

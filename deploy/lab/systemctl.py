@@ -19,6 +19,9 @@ WANTS: Final = UNITS / "multi-user.target.wants"
 CONTROL_SOCKET: Final = "/run/node.sock"
 INACTIVE: Final = 3
 
+SERVICES: Final = {"docker": "engine", "ssh": "sshd", "sshd": "sshd"}
+"""What a node has without a unit file: the names people give it, and the first process's own."""
+
 
 def asked(verb: str, unit: str) -> bool:
     """Whether the unit runs after the node's first process did what was asked."""
@@ -34,9 +37,10 @@ def asked(verb: str, unit: str) -> bool:
 def main(verb: str, unit: str, *, now: bool) -> int:
     """The exit status of `systemctl VERB [--now] UNIT`."""
     link = WANTS / unit
-    if verb in {"is-enabled", "is-active"}:
+    unit = SERVICES.get(unit.removesuffix(".service"), unit)
+    if verb in {"is-enabled", "is-active", "status"}:
         holds = link.is_symlink() if verb == "is-enabled" else asked("status", unit)
-        words = {"is-enabled": ("enabled", "disabled"), "is-active": ("active", "inactive")}[verb]
+        words = ("enabled", "disabled") if verb == "is-enabled" else ("active", "inactive")
         print(words[not holds])  # noqa: T201 - what systemctl does
         return 0 if holds else INACTIVE
     if verb == "enable":

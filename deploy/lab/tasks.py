@@ -51,6 +51,16 @@ def lab_up(
     say(up(spec, progress), as_json=json)
 
 
+@task(name="off", help=help_for("json", node="the node's name, such as spark-b"))
+@reported
+def lab_off(_ctx: Context, node: str, json: bool = False) -> None:
+    """Cut a lab node's power, to see what happens then; lab.up brings the node back."""
+    from deploy.lab.lifecycle import lab_off as off
+    from deploy.lab.lifecycle import running_spec
+
+    say(off(running_spec(lab_spec()), node), as_json=json)
+
+
 @task(name="down")
 @reported
 def lab_down(_ctx: Context) -> None:

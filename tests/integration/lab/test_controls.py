@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder.progress import Silent
-from deploy.lab import disks
+from deploy.lab import disks, nodes, units
 from deploy.lab.control import LabNode
 from deploy.lab.errors import LabCommandError, LabSpecError, NodeOffError
-from deploy.lab.lifecycle import lab_status, lab_up
+from deploy.lab.lifecycle import lab_off, lab_status, lab_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +45,31 @@ def pair(lab: LabState) -> Iterator[tuple[LabNode, LabNode]]:
 def knocks(node: LabNode, there: LabNode, half: int = 0, timeout_s: float = 2) -> float:
     address = str(there.node.halves[half].address)
     return float(node.run(["/usr/bin/python3", "-c", KNOCK, address, str(timeout_s)]))
+
+
+def test_a_power_cut_by_name_leaves_the_others_on(
+    lab: LabState, pair: tuple[LabNode, LabNode]
+) -> None:
+    assert len(pair) == 2
+    with pytest.raises(LabSpecError):
+        lab_off(lab.spec, "spark-z")
+    healthy = {node.name: node.healthy for node in lab_off(lab.spec, "spark-b").nodes}
+    assert healthy == {"spark-a": True, "spark-b": False}
+    with pytest.raises(NodeOffError):
+        lab_off(lab.spec, "spark-b")
+
+
+def test_systemctl_knows_the_nodes_engine_by_its_unit(pair: tuple[LabNode, LabNode]) -> None:
+    _, node = pair
+    systemctl = f"{units.FOLDER}/systemctl"
+    assert node.run([systemctl, "is-active", "docker"]).strip() == "active"
+    node.stop_engine(crash=True)
+    node.run([systemctl, "start", "docker.service"])
+    nodes.await_service(node.node, "engine")
+    node.run(["docker", "version"])
+    node.run([systemctl, "stop", "docker"])
+    with pytest.raises(LabCommandError):
+        node.run(["docker", "version"])
 
 
 def test_a_cut_between_two_nodes_leaves_both_in_reach_of_the_machine(

@@ -375,7 +375,10 @@ def test_a_plan_is_printed_by_phase_with_reasons_and_as_json() -> None:
     text = plan.text()
     assert "send model: 2 files, 16 B" in text
     assert f"pull image {GOAL.image.reference}" in text
-    assert "(nothing is deployed yet)" in text
+    lines = text.splitlines()
+    at = lines.index("create the new containers  (nothing is deployed yet)")
+    assert lines[at + 1] == "  spark-a  create sparklock-pair-g1-r0.trial"
+    assert lines[1].endswith("(missing or different in /srv/models/m)")
     document = plan.as_json()
     assert document["up_to_date"] is False
     steps = document["steps"]
