@@ -9,14 +9,16 @@ import pytest
 
 from builder.progress import Silent
 from deploy.lab.lifecycle import lab_up
+from tests.faults import pieces
 from tests.faults.controller import key_of
-from tests.faults.outcomes import Outcome, Outcomes
+from tests.faults.outcomes import Outcome
 from tests.faults.pair import Pair
+from tests.faults.pieces import OUTCOMES
 from tests.integration.conftest import lab, lab_root
 from tests.integration.deploy.conftest import own_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
     from deploy.lab.lifecycle import LabState
     from tests.faults.run import Run
@@ -24,29 +26,45 @@ if TYPE_CHECKING:
 __all__ = ["lab", "lab_root"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-OUTCOMES: Final = Outcomes()
 START_S: Final = 20
 """What a pair that cannot start takes until it is given up."""
 
-FILE: Final = ROOT / ".sparklock" / "faults.json"
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    pieces.add_options(parser)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if OUTCOMES.rows:
-        terminalreporter.section(f"outcomes of {len(OUTCOMES.rows)} faults, also in {FILE}")
-        terminalreporter.write_line(OUTCOMES.table())
-        for line in OUTCOMES.failed:
-            terminalreporter.write_line(f"FAILED {line}")
+def pytest_configure(config: pytest.Config) -> None:
+    pieces.configure(config)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    pieces.summarise(terminalreporter, outcomes_file(config))
+
+
+def outcomes_file(config: pytest.Config) -> Path:
+    named: str | None = config.getoption("outcomes", None)
+    return Path(named) if named else ROOT / ".sparklock" / "faults.json"
 
 
 @pytest.fixture(scope="session")
-def pair(lab: LabState, lab_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(
+    lab: LabState,
+    lab_root: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Iterator[Pair]:
     """A pair of which a first generation serves."""
     with own_cluster(lab, lab_root, tmp_path_factory.mktemp("faults"), "faults") as cluster:
-        pair = Pair(cluster)
+        pair = Pair(cluster, outcomes_file(pytestconfig))
         cluster.change("serve", start_timeout_s=START_S)
         pair.serve_anew()
-        yield pair
+        try:
+            yield pair
+        finally:
+            pair.end_runs()
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +93,7 @@ class Case:
         self.fault = fault if task == "deploy" else f"{task}: {fault}"
         self.step = ""
         self._task = task
+        pair.case = self.fault
         pair.trim()
         if task == "deploy":
             self._old = pair.locks.get(pair.see().lock)
@@ -120,7 +139,7 @@ class Case:
             then=self._words(then),
         )
         OUTCOMES.rows.append(outcome)
-        OUTCOMES.write(FILE)  # each time: a run of hours may be ended early
+        OUTCOMES.write(self.pair.outcomes)  # each time: a run of hours may be ended early
         told = self._told(run, status, served, left)
         assert then is not None, told
         assert still == [], told
@@ -137,18 +156,6 @@ class Case:
             f"{self.fault} at {self.step}: exit {status}, served {served}, left {left}\n"
             f"steps: {run.steps[-6:]}\n{run.said}"
         )
-
-
-def at_every(steps: Iterable[str], inject: Callable[[str], None]) -> None:
-    """Every step has its turn, also after one that failed; all failures are told together."""
-    failures = []
-    for step in steps:
-        try:
-            inject(step)
-        except AssertionError as error:
-            failures.append(f"at {step}: {error}")
-            OUTCOMES.failed.append(f"{step}: {str(error).splitlines()[0]}")
-    assert not failures, "\n\n".join(failures)
 
 
 def at(steps: tuple[str, ...], begin: str) -> str:

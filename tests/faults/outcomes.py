@@ -33,6 +33,7 @@ class Outcomes:
 
     rows: list[Outcome] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    left_out: int = 0
 
     def table(self) -> str:
         """Equal outcomes of a fault are one line."""

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Final
 from builder import labels
 from builder.current import check_lock
 from builder.lockfile import lock_digest
+from builder.progress import Silent
 from deploy.guard import MARK
 from deploy.lab.errors import LabCommandError
+from deploy.lab.lifecycle import lab_up
 from deploy.state import TRIAL
 from deploy.together import together
 from tests.faults.run import Run
 from tests.integration.deploy.conftest import NODES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.integration.deploy.conftest import Cluster
 
 SETTLE_S: Final = 45
@@ -87,9 +91,12 @@ class Pair:
     """A cluster of which every deploy is another one: image, model and command line change."""
 
     cluster: Cluster
+    outcomes: Path
+    case: str = ""
     variant: int = 0
     newest: int = 0
     locks: dict[str, int] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
 
     def change(self, *, model: bool = True) -> None:
         """Lock what was never deployed; with `model`, a model file differs too."""
@@ -131,7 +138,20 @@ class Pair:
         assert run.end() == 0, run.said
 
     def run(self, task: str, *more: str, hold: str = "-") -> Run:
-        return Run([task, "--file", str(self.cluster.file), *more], hold)
+        run = Run([task, "--file", str(self.cluster.file), *more], hold)
+        self.runs.append(run)
+        return run
+
+    def end_runs(self) -> None:
+        """Kill what a test that failed or was ended left at work; it could go on meanwhile."""
+        while self.runs:
+            self.runs.pop().kill()
+
+    def recover(self) -> None:
+        """After a fault that nothing mended: a new pair serves, so that the next one counts."""
+        self.end_runs()
+        lab_up(self.cluster.lab.spec, Silent())
+        self.serve_anew()
 
     def see(self) -> Seen:
         """What is on the nodes now."""

@@ -123,4 +123,4 @@ class Run:
             self.said += line + "\n"
 
     def kill(self) -> None:
-        self._process.kill()
+        self._process.kill()  # nothing if it has ended and was waited for

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.faults.conftest import Case, at_every
+from tests.faults.conftest import Case
+from tests.faults.pieces import at_every
 
 if TYPE_CHECKING:
     from tests.faults.pair import Pair
@@ -43,7 +44,7 @@ def kill_at_random(pair: Pair, whole: Run, count: int) -> None:
             run.kill()
         case.settle(run, run.end(), healthy=True)
 
-    at_every(moments, inject)
+    at_every(pair, tuple(moments), inject)
 
 
 @pytest.mark.parametrize("part", [0, 1, 2, 3])
@@ -56,7 +57,7 @@ def test_a_controller_that_is_killed_at_a_step(
 
 @pytest.mark.long
 def test_a_controller_that_is_killed_at_every_step(pair: Pair, steps: tuple[str, ...]) -> None:
-    at_every(steps, partial(kill_at, pair))
+    at_every(pair, steps, partial(kill_at, pair))
 
 
 def test_a_controller_that_is_killed_at_a_few_random_moments(pair: Pair, whole: Run) -> None:
@@ -81,4 +82,4 @@ def test_a_controller_that_is_interrupted_at_every_step_and_again(
         run.release()
         case.settle(run, run.end(), healthy=True)
 
-    at_every(steps, inject)
+    at_every(pair, steps, inject)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.faults.conftest import Case, at, at_every
+from tests.faults.conftest import Case, at
+from tests.faults.pieces import at_every
 from tests.integration.deploy.conftest import NODES
 
 if TYPE_CHECKING:
@@ -130,4 +131,4 @@ def test_a_fault_at_a_step(
 @pytest.mark.parametrize("name", NODES)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_at_every_step(pair: Pair, steps: tuple[str, ...], fault: str, name: str) -> None:
-    at_every(steps, partial(inject, pair, fault, name))
+    at_every(pair, steps, partial(inject, pair, fault, name))

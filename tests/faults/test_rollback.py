@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.faults.conftest import Case, at, at_every
+from tests.faults.conftest import Case, at
 from tests.faults.controller import key_of
+from tests.faults.pieces import at_every
 from tests.faults.test_nodes import FAULTS
 from tests.integration.deploy.conftest import NODES
 
@@ -49,7 +50,7 @@ def test_a_rollback_that_is_killed_at_a_step(
 def test_a_rollback_that_is_killed_at_every_step(
     pair: Pair, rollback_steps: tuple[str, ...], command: str
 ) -> None:
-    at_every(rollback_steps, partial(kill_at, pair, command))
+    at_every(pair, rollback_steps, partial(kill_at, pair, command))
 
 
 @pytest.mark.long
@@ -68,4 +69,4 @@ def test_a_fault_at_every_step_of_a_rollback(
             status = run.end()
         case.settle(run, status, command=next(commands))
 
-    at_every(rollback_steps, inject)
+    at_every(pair, rollback_steps, inject)
