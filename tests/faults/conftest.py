@@ -137,6 +137,7 @@ class Case:
             left=tuple(left),
             command=needed,
             then=self._words(then),
+            said=run.said,
         )
         OUTCOMES.rows.append(outcome)
         OUTCOMES.write(self.pair.outcomes)  # each time: a run of hours may be ended early

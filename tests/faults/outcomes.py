@@ -15,7 +15,7 @@ class Outcome:
     """One fault at one step. `served` is `old`, `new` or `nothing`, before any command.
 
     `exit` is the controller's status, negative for a signal; `command` what was needed to have a
-    pair that serves and nothing left over, `then` what served after it.
+    pair that serves and nothing left over, `then` what served after it; `said` what it printed.
     """
 
     fault: str
@@ -25,6 +25,7 @@ class Outcome:
     left: tuple[str, ...]
     command: str
     then: str
+    said: str
 
 
 @dataclass

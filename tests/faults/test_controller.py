@@ -80,6 +80,9 @@ def test_a_controller_that_is_interrupted_at_every_step_and_again(
         run.signal(number)
         run.signal(number)
         run.release()
-        case.settle(run, run.end(), healthy=True)
+        status = run.end()
+        outcome = case.settle(run, status, healthy=True)
+        assert outcome.command == "nothing", outcome
+        assert outcome.served == ("old" if status else "new"), outcome
 
     at_every(pair, steps, inject)

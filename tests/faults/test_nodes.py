@@ -36,6 +36,25 @@ def done(change: Callable[[LabNode], None]) -> Fault:
     return fault
 
 
+@contextmanager
+def engine_down(node: LabNode, *, crash: bool) -> Iterator[None]:
+    """Its start is no `lab_up`, which would restart the node, and end what still serves."""
+    node.stop_engine(crash=crash)
+    try:
+        yield
+    finally:
+        node.start_engine()
+
+
+@contextmanager
+def sshd_down(node: LabNode, _cluster: str) -> Iterator[None]:
+    node.stop_sshd()
+    try:
+        yield
+    finally:
+        node.start_sshd()
+
+
 def cut_from_peer(node: LabNode, _cluster: str) -> AbstractContextManager[object]:
     return node.cut_from(*(name for name in NODES if name != node.name))
 
@@ -81,12 +100,12 @@ def clock_wrong(node: LabNode, _cluster: str) -> Iterator[None]:
 
 
 FAULTS: Final[Mapping[str, Fault]] = {
-    "engine stopped": done(lambda node: node.stop_engine()),
-    "engine killed": done(lambda node: node.stop_engine(crash=True)),
+    "engine stopped": lambda node, _: engine_down(node, crash=False),
+    "engine killed": lambda node, _: engine_down(node, crash=True),
     "engine restarted": done(lambda node: node.restart_engine()),
     "power cut": done(lambda node: node.power_off()),
     "power cut and back": done(lambda node: node.power_on()),
-    "sshd stopped": done(lambda node: node.stop_sshd()),
+    "sshd stopped": sshd_down,
     "ssh stalls": lambda node, _: node.stalled_sshd(),
     "link between nodes cut": cut_from_peer,
     "node cut off": lambda node, _: node.cut_off(),
