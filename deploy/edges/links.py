@@ -65,7 +65,7 @@ class _Peers:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-        process.terminate()
+        process.kill()
         process.wait()
         self._stderr.close()
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final
 
+from deploy.interrupts import SIGNALS
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 CALL_S: Final = 60
 """The limit of a command that only looks or renames, in seconds."""
@@ -17,15 +21,47 @@ CALL_S: Final = 60
 
 def answer(argv: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
     """What a program on this machine says, whatever its status; TimeoutExpired if it hangs."""
-    return subprocess.run(
-        argv,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        env=environment(),
-        start_new_session=True,
-        timeout=CALL_S,
-        check=False,
-    )
+    return finished(argv, b"", CALL_S)
+
+
+def finished(
+    argv: Sequence[str], stdin: bytes, timeout_s: float
+) -> subprocess.CompletedProcess[bytes]:
+    """What a program on this machine says, whatever its status; TimeoutExpired if it hangs."""
+    with started(argv, subprocess.PIPE) as process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
+
+
+def started(argv: Sequence[str], stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
+    """A program with unbuffered pipes, to which no signal of our terminal or group comes.
+
+    It has its own session. Until it has, it is of our process group: only blocked signals spare it.
+    """
+    with _unsignalled():
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment(),
+            start_new_session=True,
+            bufsize=0,
+        )
+
+
+@contextmanager
+def _unsignalled() -> Iterator[None]:
+    """What this thread starts inside the block has these signals blocked, and keeps them so."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def environment() -> dict[str, str]:

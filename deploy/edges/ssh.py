@@ -16,7 +16,16 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 from deploy import node_errors
 from deploy.edges.places import Place
-from deploy.edges.programs import CALL_S, answer, end_of, environment, read_line, write
+from deploy.edges.programs import (
+    CALL_S,
+    answer,
+    end_of,
+    environment,
+    finished,
+    read_line,
+    started,
+    write,
+)
 from deploy.errors import DeployInterruptedError
 from deploy.parse import listens
 
@@ -191,15 +200,7 @@ class NodeConnection:
         """
         command = [*self._client(), "-T", "--", self.destination.ssh, shlex.join(argv)]
         try:
-            done = subprocess.run(
-                command,
-                input=stdin,
-                capture_output=True,
-                timeout=timeout_s,
-                env=environment(),
-                start_new_session=True,
-                check=False,
-            )
+            done = finished(command, stdin, timeout_s)
         except subprocess.TimeoutExpired as error:
             raise node_errors.RemoteCommandError(self.node, argv, None, "") from error
         result = Completed(tuple(argv), done.returncode, done.stdout, end_of(done.stderr))
@@ -209,15 +210,8 @@ class NodeConnection:
 
     def start(self, argv: Sequence[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
         """A command that runs while the caller writes to its stdin and reads its stdout."""
-        return subprocess.Popen(
-            [*self._client(), "-T", "--", self.destination.ssh, shlex.join(argv)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=environment(),
-            start_new_session=True,
-            bufsize=0,
-        )
+        argv = [*self._client(), "-T", "--", self.destination.ssh, shlex.join(argv)]
+        return started(argv, stderr)
 
     def failure(self, argv: Sequence[str], status: int, stderr: str) -> NodeError:
         """Why a command failed: the connection broke, or the command itself."""
