@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from verify.processes import Inside
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -59,3 +61,15 @@ def same(name: str, *, expected: object, found: object, remedy: str) -> Verdict:
         evidence=(f"{name}: {found}",),
         findings=() if found == expected else (finding,),
     )
+
+
+def nothing_serves(inside: Inside, *, renew: str) -> Verdict:
+    """A finding: no process is the server, told by those that run; `renew` ends its remedy."""
+    seen = [" ".join(process.args)[:80] for process in inside.processes if process.args]
+    finding = Finding(
+        "no process of the container is `vllm serve`",
+        "one, started by the node script or the entrypoint",
+        "; ".join(seen) or "no process",
+        f"inv logs; then {renew}",
+    )
+    return Verdict(evidence=tuple(seen), findings=(finding,))

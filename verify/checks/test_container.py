@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from verify.judge import container as judge
+from verify.judge import rights
 
 if TYPE_CHECKING:
     from verify.claim import Claim
@@ -30,17 +31,17 @@ def test_one_cache(claim: Claim, expected: ExpectedCluster, cluster: ObservedClu
 
 def test_least_privilege(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
     """The container is not privileged, and neither processes nor shared memory are the node's."""
-    claim.settle(judge.least_privilege(expected.rights, node.container))
+    claim.settle(rights.least_privilege(expected.rights, node.container))
 
 
 def test_capabilities(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
     """The serving process can have no capability beyond the manifest's, by the kernel's word."""
-    claim.settle(judge.capabilities(expected.rights, node.inside))
+    claim.settle(rights.capabilities(expected.rights, node.inside))
 
 
 def test_log_rotation(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
     """The engine bounds the rank's log, so that it never fills the node's disk."""
-    claim.settle(judge.log_rotation(expected.rights, node.container))
+    claim.settle(rights.log_rotation(expected.rights, node.container))
 
 
 def test_restart_policy(claim: Claim, node: ObservedNode) -> None:
@@ -55,17 +56,17 @@ def test_entrypoint(claim: Claim, expected: ExpectedCluster, node: ObservedNode)
 
 def test_devices(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
     """The manifest's devices exist inside the running container, and it was given no other."""
-    claim.settle(judge.devices(expected.devices, node.rdma_files, node.container, node.inside))
+    claim.settle(rights.devices(expected.devices, node.rdma_files, node.container, node.inside))
 
 
 def test_locked_memory(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
     """The serving process may lock all memory for RDMA, by the kernel's word."""
-    claim.settle(judge.locked_memory(node.inside, uses_rdma=expected.uses_rdma))
+    claim.settle(rights.locked_memory(node.inside, uses_rdma=expected.uses_rdma))
 
 
 def test_open_files(claim: Claim, node: ObservedNode) -> None:
     """The serving process may open enough files, by the kernel's word."""
-    claim.settle(judge.open_files(node.inside))
+    claim.settle(rights.open_files(node.inside))
 
 
 def test_environment(claim: Claim, node: ObservedNode) -> None:

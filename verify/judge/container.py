@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from builder import labels as keys
-from verify.expected import OPEN_FILES_AT_LEAST, PER_RANK_FLAGS
+from verify.expected import PER_RANK_FLAGS
 from verify.processes import served_commands
-from verify.verdict import Finding, Verdict, not_shown, same, together
+from verify.verdict import Finding, Verdict, not_shown, nothing_serves, same, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from verify.expected import ExpectedNode, ExpectedRights
+    from verify.expected import ExpectedNode
     from verify.parse import ContainerFacts
-    from verify.processes import Inside, Process, ServeCommand
+    from verify.processes import Inside, ServeCommand
 
-_CONNECTION_MANAGER: Final = "/dev/infiniband/rdma_cm"
-
-_RENEW: Final = (
+RENEW: Final = (
     "inv deploy; if it finds nothing to change, inv stop --remove (which also removes what is "
     "kept for rollback), then inv deploy"
 )
@@ -78,7 +76,7 @@ def one_cache(containers: Mapping[str, ContainerFacts], *, kept: bool) -> Verdic
         "the ranks compile into different caches",
         "the same volume's name on every node" if kept else "none",
         ", ".join(f"{name}: {cache or 'none'}" for name, cache in found.items()),
-        _RENEW,
+        RENEW,
     )
     equal = kept and len(set(found.values())) == 1 and all(found.values())
     return Verdict(
@@ -87,80 +85,12 @@ def one_cache(containers: Mapping[str, ContainerFacts], *, kept: bool) -> Verdic
     )
 
 
-def least_privilege(rights: ExpectedRights, container: ContainerFacts) -> Verdict:
-    """Whether the container was given no more of its node than the default gives.
-
-    A manifest that asks for more is answered: as expected, it is told and nothing is shown.
-    """
-    host_ipc = container.ipc_mode == "host"
-    verdict = together(
-        [
-            same(
-                "privileged", expected=rights.privileged, found=container.privileged, remedy=_RENEW
-            ),
-            same("PID mode", expected="own", found=container.pid_mode or "own", remedy=_RENEW),
-            same("the node's IPC", expected=rights.host_ipc, found=host_ipc, remedy=_RENEW),
-        ]
-    )
-    if rights.weaker and not verdict.findings:
-        return not_shown("; ".join(rights.weaker), *verdict.evidence)
-    return verdict
-
-
-def capabilities(rights: ExpectedRights, inside: Inside) -> Verdict:
-    """Whether no served process can ever have a capability that the manifest does not give."""
-    served = served_commands(inside.processes)
-    if not served:
-        return _no_server(inside)
-    return together(_capabilities(rights, process) for process, _ in served)
-
-
-def _capabilities(rights: ExpectedRights, process: Process) -> Verdict:
-    place = f"process {process.pid}"
-    if process.capabilities is None:
-        found = Finding(f"capabilities of {place} are not shown", "CapBnd", "nothing", _RENEW)
-        return Verdict(findings=(found,))
-    given = process.capabilities if rights.capabilities is None else rights.capabilities
-    more = process.capabilities - given
-    excess = Finding(
-        f"{place} can have capabilities that the manifest does not give",
-        ", ".join(sorted(given)),
-        ", ".join(sorted(more)),
-        _RENEW,
-    )
-    guarded = process.no_new_privileges or not rights.no_new_privileges
-    setuid = Finding(
-        f"{place} can gain privileges from a setuid program", "NoNewPrivs: 1", "0", _RENEW
-    )
-    return Verdict(
-        evidence=(
-            f"{place}: {len(process.capabilities)} capabilities at most",
-            f"{place}: new privileges {'barred' if process.no_new_privileges else 'possible'}",
-        ),
-        findings=(*((excess,) if more else ()), *(() if guarded else (setuid,))),
-    )
-
-
-def log_rotation(rights: ExpectedRights, container: ContainerFacts) -> Verdict:
-    """Whether the rank's log cannot fill the node's disk."""
-    limits = {key: container.log_options.get(key, "none") for key in sorted(rights.log_limits)}
-    return together(
-        [
-            same("log driver", expected="json-file", found=container.log_driver, remedy=_RENEW),
-            *(
-                same(f"log {key}", expected=rights.log_limits[key], found=found, remedy=_RENEW)
-                for key, found in limits.items()
-            ),
-        ]
-    )
-
-
 def restart_policy(container: ContainerFacts) -> Verdict:
     """Whether the engine leaves a rank that ended alone.
 
     A rank that comes back by itself meets a group that has gone on or broken up.
     """
-    return same("restart policy", expected="no", found=container.restart_policy, remedy=_RENEW)
+    return same("restart policy", expected="no", found=container.restart_policy, remedy=RENEW)
 
 
 def entrypoint(expected: Sequence[str], container: ContainerFacts) -> Verdict:
@@ -169,77 +99,7 @@ def entrypoint(expected: Sequence[str], container: ContainerFacts) -> Verdict:
         "entrypoint",
         expected=" ".join(expected) or "none",
         found=" ".join(container.entrypoint) or "none",
-        remedy=_RENEW,
-    )
-
-
-def locked_memory(inside: Inside, *, uses_rdma: bool) -> Verdict:
-    """Whether the served process may lock all memory, as registering it for RDMA needs."""
-    served = served_commands(inside.processes)
-    if not served:
-        return _no_server(inside)
-    verdict = together(
-        same(
-            f"locked memory of process {process.pid}",
-            expected="unlimited",
-            found=process.limits.get("locked memory", "unread"),
-            remedy=f"{_RENEW}; under a limit RDMA cannot register memory, and NCCL takes TCP "
-            "without a word",
-        )
-        for process, _ in served
-    )
-    if verdict.findings and not uses_rdma:
-        return not_shown("limited, but the ranks are given no RDMA device", *verdict.evidence)
-    return verdict
-
-
-def open_files(inside: Inside) -> Verdict:
-    """Whether the served process may open enough files; every client is one."""
-    served = served_commands(inside.processes)
-    if not served:
-        return _no_server(inside)
-    return together(_open_files(process) for process, _ in served)
-
-
-def _open_files(process: Process) -> Verdict:
-    found = process.limits.get("open files", "unread")
-    enough = found == "unlimited" or (found.isdigit() and int(found) >= OPEN_FILES_AT_LEAST)
-    finding = Finding(
-        f"process {process.pid} may open too few files",
-        f"at least {OPEN_FILES_AT_LEAST}",
-        found,
-        _RENEW,
-    )
-    return Verdict(
-        evidence=(f"open files of process {process.pid}: {found}",),
-        findings=() if enough else (finding,),
-    )
-
-
-def devices(
-    expected: Sequence[str], rdma: Mapping[str, str], container: ContainerFacts, inside: Inside
-) -> Verdict:
-    """Whether the container has the manifest's devices, and no other.
-
-    `rdma` maps each RDMA device that it is to have to its file; empty text if the node has none.
-    """
-    if not expected and not rdma and not container.devices:
-        return not_shown("[container] devices gives the ranks none")
-    wanted = [*((path, path) for path in expected), *rdma.items()]
-    allowed = [path for _, path in wanted]
-    more = [path for path in container.devices if path not in (*allowed, _CONNECTION_MANAGER)]
-    excess = Finding("the container has other devices", ", ".join(allowed), ", ".join(more), _RENEW)
-    parts = (_device(what, path, inside) for what, path in wanted)
-    return together([*parts, Verdict(findings=(excess,) if more else ())])
-
-
-def _device(what: str, path: str, inside: Inside) -> Verdict:
-    kind = inside.paths[path].kind if path in inside.paths else "absent"
-    missing = Finding(f"{what} is missing inside the container", "a device", kind, _RENEW)
-    present = kind in ("directory", "other")
-    return Verdict(
-        evidence=(f"{what}: {path or 'no device file'}, {kind}",),
-        findings=() if present else (missing,),
+        remedy=RENEW,
     )
 
 
@@ -254,7 +114,7 @@ def environment(node: ExpectedNode, container: ContainerFacts) -> Verdict:
             f"variable {name} is not as the manifest says",
             "the manifest's value",
             "another value" if name in found else "absent",
-            _RENEW,
+            RENEW,
         )
         for name, value in sorted(node.env.items())
         if found.get(name) != value
@@ -274,7 +134,7 @@ def mounts(node: ExpectedNode, container: ContainerFacts) -> Verdict:
             f"mount at {target}",
             expected=node.mounts.get(target, "none"),
             found=container.mounts.get(target, "none"),
-            remedy=_RENEW,
+            remedy=RENEW,
         )
         for target in targets
     )
@@ -284,19 +144,19 @@ def command(node: ExpectedNode, inside: Inside) -> Verdict:
     """Whether the process that serves was started as the manifest wants for its rank."""
     served = served_commands(inside.processes)
     if not served:
-        return _no_server(inside)
+        return nothing_serves(inside, renew=RENEW)
     return together(_command(node, found) for _, found in served)
 
 
 def _command(node: ExpectedNode, found: ServeCommand) -> Verdict:
-    parts = [same("model", expected=node.model, found=found.model, remedy=_RENEW)]
+    parts = [same("model", expected=node.model, found=found.model, remedy=RENEW)]
     for key, value in sorted(node.flags.items()):
         parts.append(
             same(
                 f"--{key}",
                 expected=_flag_text(value),
                 found=_flag_text(found.flags.get(key)),
-                remedy=_RENEW,
+                remedy=RENEW,
             )
         )
     return together(parts)
@@ -315,14 +175,14 @@ def commands_agree(inside: Mapping[str, Inside]) -> Verdict:
     commands = {name: _shared_part(facts) for name, facts in inside.items()}
     missing = [name for name, found in commands.items() if not found]
     if missing:
-        return together(_no_server(inside[name]) for name in missing)
+        return together(nothing_serves(inside[name], renew=RENEW) for name in missing)
     first, *others = commands
     findings = [
         Finding(
             f"the commands of {first} and {other} differ",
             f"on {first}: {' '.join(sorted(commands[first] - commands[other])) or 'nothing else'}",
             f"on {other}: {' '.join(sorted(commands[other] - commands[first])) or 'nothing else'}",
-            _RENEW,
+            RENEW,
         )
         for other in others
         if commands[other] != commands[first]
@@ -345,14 +205,3 @@ def _shared_part(inside: Inside) -> frozenset[str]:
             ),
         )
     )
-
-
-def _no_server(inside: Inside) -> Verdict:
-    seen = [" ".join(process.args)[:80] for process in inside.processes if process.args]
-    finding = Finding(
-        "no process of the container is `vllm serve`",
-        "one, started by the node script or the entrypoint",
-        "; ".join(seen) or "no process",
-        f"inv logs; then {_RENEW}",
-    )
-    return Verdict(evidence=tuple(seen), findings=(finding,))
