@@ -12,7 +12,8 @@ from deploy.boot import BootFile, boot_setup
 from deploy.boot_errors import NotDeclaredError
 from deploy.boot_reports import BootReport
 from deploy.edges.boot import BootNode, program
-from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.master import Destination
+from deploy.edges.ssh import NodeConnection
 from deploy.together import each, failure_of, together
 
 if TYPE_CHECKING:

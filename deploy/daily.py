@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from deploy.edges.logins import Logins
     from deploy.edges.node import RemoteNode
     from deploy.generations import History
     from deploy.state import ContainerFacts
 
 
-def status(file: Path) -> StatusReport:
-    """What runs on each node now, compared with the lock.
+def status(file: Path, logins: Logins | None = None) -> StatusReport:
+    """What runs on each node now, compared with the lock; `logins` are those on their way.
 
     A node that cannot be asked is told in the report, unless no node can be.
     """
     loaded, wanted = wanted_by(file)
-    with reached(loaded) as (nodes, unreached):
+    with reached(loaded, logins) as (nodes, unreached):
         tasks = {name: partial(node.observe, wanted) for name, node in nodes.items()}
         states, unobserved = each(tasks)
     failure = failure_of((*unreached, *unobserved))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from builder.manifest import Node
     from builder.read.loaded import LoadedManifest
     from deploy.actions import Plan
+    from deploy.edges.logins import Logins
     from deploy.guard import Verb
     from deploy.state import NodeState
     from deploy.wanted import Wanted
@@ -48,9 +49,9 @@ def wanted_by(file: Path) -> tuple[LoadedManifest, Wanted]:
 
 
 @contextmanager
-def connected(loaded: LoadedManifest) -> Iterator[Nodes]:
+def connected(loaded: LoadedManifest, logins: Logins | None = None) -> Iterator[Nodes]:
     """Every node in reach, in the manifest's order; or none, when one cannot be reached."""
-    with reached(loaded) as (nodes, unreached):
+    with reached(loaded, logins) as (nodes, unreached):
         failure = failure_of(unreached)
         if failure is not None:
             raise failure
@@ -58,13 +59,18 @@ def connected(loaded: LoadedManifest) -> Iterator[Nodes]:
 
 
 @contextmanager
-def reached(loaded: LoadedManifest) -> Iterator[tuple[Nodes, Sequence[SparklockError]]]:
-    """The nodes in reach, in the manifest's order, and why others are not; raises if none is."""
+def reached(
+    loaded: LoadedManifest, logins: Logins | None = None
+) -> Iterator[tuple[Nodes, Sequence[SparklockError]]]:
+    """The nodes in reach, in the manifest's order, and why others are not; raises if none is.
+
+    `logins` are those that are on their way.
+    """
     manifest = loaded.manifest
     config = ssh_config_of(loaded)
     known = partial(_blobs_built, loaded)
     opened: dict[str, RemoteNode] = {}
-    opening = Opening()
+    opening = Opening(logins)
     sweep()
 
     def reach(node: Node) -> None:

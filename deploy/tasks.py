@@ -93,9 +93,12 @@ def deploy(
 def status(_ctx: Context, file: str = FILE, drift: bool = False, json: bool = False) -> None:
     """Show what runs on each node, and whether it is what the lock says."""
     if not drift:
-        from deploy import daily
+        from deploy.edges.logins import begun
 
-        say_all(daily.status(Path(file)), as_json=json)
+        with begun(Path(file)) as logins:
+            from deploy import daily  # meanwhile
+
+            say_all(daily.status(Path(file), logins), as_json=json)
         return
     from deploy.drifting import drift as drift_of
 

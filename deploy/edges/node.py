@@ -16,9 +16,10 @@ from deploy.edges.engine import Engine
 from deploy.edges.guard import take, this_process
 from deploy.edges.http import answers, complete, unauthorized
 from deploy.edges.making import ContainerMaker
+from deploy.edges.master import Destination
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe, observe_unlocked
-from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.ssh import NodeConnection
 from deploy.edges.supply import no_blobs
 from deploy.edges.transfer import Watch
 from deploy.serving import ServingAddress

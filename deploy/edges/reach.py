@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from builder.edges.daemon_api import EngineSocket
 from builder.edges.files import ssh_config_of
-from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.master import Destination
+from deploy.edges.ssh import NodeConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,17 +15,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from deploy import node_errors
-from deploy.edges.places import Place
-from deploy.edges.programs import (
-    CALL_S,
-    answer,
-    end_of,
-    environment,
-    finished,
-    read_line,
-    started,
-    write,
-)
+from deploy.edges.master import READY, Master
+from deploy.edges.programs import CALL_S, answer, end_of, finished, read_line, started
 from deploy.errors import DeployInterruptedError
 from deploy.parse import listens
 
@@ -35,33 +26,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from builder.errors import NodeError
+    from deploy.edges.logins import Logins
+    from deploy.edges.master import Destination
 
-READY: Final = b"sparklock-ready\n"
 LOGIN_S: Final = 20
 """What a login may take after the TCP connection, which has its own limit, in seconds."""
 
 SSH_FAILED: Final = 255
 HANGS: Final = b"the ssh process that holds the connection does not answer"
-
-MASTER_OPTIONS: Final = (
-    "BatchMode=yes",
-    "ClearAllForwardings=yes",
-    "ControlMaster=yes",
-    "ControlPersist=no",
-    "ForwardAgent=no",
-    "ForwardX11=no",
-    "LogLevel=INFO",
-    "PermitLocalCommand=no",
-    "RemoteCommand=none",
-    "RequestTTY=no",
-    "ServerAliveCountMax=3",
-    "ServerAliveInterval=5",
-)
-"""Settings our use of the connection needs, over whatever the user's config has for a person's."""
-
-FAST_CIPHER: Final = "aes128-gcm@openssh.com"
-"""ARM and x86 processors have instructions for it; ssh's first choice runs without, and takes more
-than twice as long: that, not the link or the engine, would limit a first delivery."""
 
 CAUSES: Final[tuple[tuple[str, type[node_errors.SshError]], ...]] = (
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", node_errors.HostKeyChangedError),
@@ -78,16 +50,6 @@ CAUSES: Final[tuple[tuple[str, type[node_errors.SshError]], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
-    """Where a node is reached: its name, ssh's own name for it, and the ssh_config to use."""
-
-    node: str
-    ssh: str
-    config: Path | None
-    connect_timeout_s: int
-
-
-@dataclass(frozen=True, slots=True)
 class Completed:
     """A command that has ended on a node; `stderr` is its end as text."""
 
@@ -100,10 +62,16 @@ class Completed:
 class Opening:
     """The connections that are made at the same time, so that none outlives an interrupt."""
 
-    def __init__(self) -> None:
+    def __init__(self, logins: Logins | None = None) -> None:
+        """`logins` are those that are on their way."""
         self._lock = threading.Lock()
         self._connections: list[NodeConnection] = []
         self._ended = False
+        self._logins = logins
+
+    def begun(self, destination: Destination) -> Master | None:
+        """The login to exactly this destination, if it was begun; it is the caller's to end."""
+        return None if self._logins is None else self._logins.take(destination)
 
     def add(self, connection: NodeConnection) -> None:
         """One that is being made; DeployInterruptedError if there is no use for it any more."""
@@ -123,26 +91,22 @@ class Opening:
 class NodeConnection:
     """An open connection to one node; a context manager that ends it, and only it.
 
-    The master runs `cat` on the node and dies with our end of the pipe, so that not even a killed
-    process of ours leaves it behind. It has its own session: an interrupt typed at the terminal
-    must not cut the connection that cleaning up needs.
+    Its master dies with our process, whatever ends that.
     """
 
     def __init__(self, destination: Destination, opening: Opening | None = None) -> None:
-        """Connect; `opening` can give it up meanwhile."""
+        """Connect; `opening` can give it up meanwhile, and may have begun it."""
         self.destination = destination
-        self._place = Place()
-        self._folder = self._place.path
-        self._control = self._folder / "master"
         self._forwards = 0
+        begun = None if opening is None else opening.begun(destination)
         try:
-            self._master = self._start_master()
+            self._master = Master(destination) if begun is None else begun
+        except FileNotFoundError as error:
+            raise node_errors.SshMissingError(self.node, destination.ssh, str(error)) from error
+        try:
             if opening is not None:
                 opening.add(self)
             self._wait_until_ready()
-        except FileNotFoundError as error:
-            self.close()
-            raise node_errors.SshMissingError(self.node, destination.ssh, str(error)) from error
         except BaseException:
             self.close()
             raise
@@ -165,25 +129,11 @@ class NodeConnection:
 
     def close(self) -> None:
         """End the connection with all that goes through it; again is nothing."""
-        master: subprocess.Popen[bytes] | None = getattr(self, "_master", None)
-        if master is not None and master.poll() is None:
-            master.terminate()  # ssh then ends as if asked to, without a client that asks it
-            try:
-                master.wait(5)
-            except subprocess.TimeoutExpired:
-                master.kill()
-                master.wait()
-        if master is not None and master.stdin and master.stdout:
-            master.stdin.close()
-            master.stdout.close()
-        self._place.remove()
+        self._master.close()
 
     def abandon(self) -> None:
         """End the connection at once, also while it is being made; all that uses it fails."""
-        if self._master.poll() is None:
-            self._master.kill()
-            self._master.wait()
-        self._place.remove()
+        self._master.abandon()
 
     def run(
         self,
@@ -217,13 +167,13 @@ class NodeConnection:
         """Why a command failed: the connection broke, or the command itself."""
         if status == SSH_FAILED and not self.alive():
             return node_errors.NodeLostError(
-                self.node, self.destination.ssh, self._said() or stderr
+                self.node, self.destination.ssh, self._master.said() or stderr
             )
         return node_errors.RemoteCommandError(self.node, argv, status, stderr)
 
     def alive(self) -> bool:
         """Whether the connection still stands, as far as this side knows."""
-        return self._master.poll() is None and self._ask_master("check").returncode == 0
+        return self._master.process.poll() is None and self._ask_master("check").returncode == 0
 
     def forward_socket(self, remote_path: str) -> Path:
         """A local unix socket that leads to a unix socket of the node."""
@@ -251,7 +201,7 @@ class NodeConnection:
 
     def forwards_forbidden(self) -> bool:
         """Whether sshd has refused to connect a forwarded port; it tells only when one is used."""
-        return "administratively prohibited" in self._said()
+        return "administratively prohibited" in self._master.said()
 
     def socket_problem(self, path: str) -> NodeError:
         """Why nothing answers on a forwarded socket, asked on the node itself.
@@ -269,11 +219,13 @@ class NodeConnection:
 
     def forbidden(self) -> node_errors.ForwardingForbiddenError:
         """That sshd forbids forwarding, in its own words."""
-        return node_errors.ForwardingForbiddenError(self.node, self.destination.ssh, self._said())
+        return node_errors.ForwardingForbiddenError(
+            self.node, self.destination.ssh, self._master.said()
+        )
 
     def _forward_local(self, target: str) -> Path:
         self._forwards += 1
-        path = self._folder / str(self._forwards)
+        path = self._master.folder / str(self._forwards)
         done = self._ask_master("forward", "-L", f"{path}:{target}")
         if done.returncode != 0:
             raise self._no_forward(done)
@@ -282,52 +234,16 @@ class NodeConnection:
     def _no_forward(self, done: subprocess.CompletedProcess[bytes]) -> NodeError:
         said = end_of(done.stderr)
         if not self.alive():
-            return node_errors.NodeLostError(self.node, self.destination.ssh, self._said() or said)
+            return node_errors.NodeLostError(
+                self.node, self.destination.ssh, self._master.said() or said
+            )
         return node_errors.ForwardingForbiddenError(self.node, self.destination.ssh, said)
 
-    def _start_master(self) -> subprocess.Popen[bytes]:
-        config = self.destination.config
-        own_config = () if config is None else ("-F", str(config))
-        options = (
-            *MASTER_OPTIONS,
-            *self._fast_cipher(own_config),
-            f"ConnectTimeout={self.destination.connect_timeout_s}",
-        )
-        with (self._folder / "stderr").open("wb") as stderr:
-            return subprocess.Popen(
-                [
-                    *("ssh", *own_config, "-S", str(self._control)),
-                    *(part for option in options for part in ("-o", option)),
-                    *("-T", "--", self.destination.ssh, "cat"),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env=environment(),
-                start_new_session=True,
-                bufsize=0,
-            )
-
-    def _fast_cipher(self, own_config: tuple[str, ...]) -> tuple[str, ...]:
-        """The option that puts the fast cipher first among those that the user's ssh allows."""
-        try:
-            done = answer(["ssh", *own_config, "-G", "--", self.destination.ssh])
-        except subprocess.TimeoutExpired:
-            return ()  # the connection itself will tell what its configuration waits for
-        lines = done.stdout.decode(errors="replace").splitlines()
-        found = next((line.split()[1:] for line in lines if line.startswith("ciphers ")), [])
-        allowed = "".join(found).split(",")
-        if FAST_CIPHER not in allowed:
-            return ()
-        rest = (cipher for cipher in allowed if cipher != FAST_CIPHER)
-        return (f"Ciphers={','.join((FAST_CIPHER, *rest))}",)
-
     def _wait_until_ready(self) -> None:
-        assert self._master.stdin is not None
-        assert self._master.stdout is not None
-        write(self._master.stdin, READY)
+        stdout = self._master.process.stdout
+        assert stdout is not None
         limit_s = self.destination.connect_timeout_s + LOGIN_S
-        line = read_line(self._master.stdout, limit_s)
+        line = read_line(stdout, limit_s)
         if line == READY:
             return
         if line:
@@ -336,7 +252,7 @@ class NodeConnection:
         raise self._no_connection()
 
     def _no_connection(self) -> NodeError:
-        said = self._said()
+        said = self._master.said()
         kinds = [kind for text, kind in CAUSES if text in said]
         if not kinds and self._still_tries():
             kinds = [node_errors.NodeUnreachableError]
@@ -346,7 +262,7 @@ class NodeConnection:
     def _still_tries(self) -> bool:
         """Whether ssh waits for an answer; one that gave up closes its output before it ends."""
         try:
-            self._master.wait(1)
+            self._master.process.wait(1)
         except subprocess.TimeoutExpired:
             return True
         return False
@@ -354,7 +270,7 @@ class NodeConnection:
     def _client(self) -> tuple[str, ...]:
         """The start of a command that uses the master, and never a connection of its own."""
         alone = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-o", "BatchMode=yes")
-        return ("ssh", "-F", "none", "-S", str(self._control), *alone)
+        return ("ssh", "-F", "none", "-S", str(self._master.control), *alone)
 
     def _ask_master(self, verb: str, *route: str) -> subprocess.CompletedProcess[bytes]:
         """What the master says; one that hangs is no better than none."""
@@ -363,7 +279,3 @@ class NodeConnection:
             return answer(argv)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(argv, SSH_FAILED, b"", HANGS)
-
-    def _said(self) -> str:
-        """The end of what the master wrote to stderr."""
-        return end_of((self._folder / "stderr").read_bytes())

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from builder.edges.files import read_manifest
 from builder.progress import Silent
 from deploy.actions import PullImage
+from deploy.edges.master import Destination
 from deploy.edges.node import RemoteNode, Supplies
-from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.ssh import NodeConnection
 from deploy.lab.control import LabNode
 from deploy.supplying import supply_of
 from deploy.wanted import wanted

@@ -15,8 +15,9 @@ import tomlkit
 
 from builder import pipeline as builder
 from builder.progress import Silent
+from deploy.edges.master import Destination
 from deploy.edges.node import RemoteNode
-from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.ssh import NodeConnection
 from deploy.lab.control import LabNode
 from deploy.lab.lifecycle import lab_up
 from deploy.lab.node_init import RECORD_FILE

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from builder.lock import ModelFile
 from builder.progress import Silent
 from deploy.actions import CopyModel
+from deploy.edges.master import Destination
 from deploy.edges.model import ModelFolder
-from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.ssh import NodeConnection
 from deploy.edges.transfer import Watch, hashes
 from deploy.edges.weights import NodeWeights
 from deploy.lab.lifecycle import lab_up

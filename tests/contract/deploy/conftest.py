@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deploy.edges.engine import Engine
-from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.master import Destination
+from deploy.edges.ssh import NodeConnection
 from deploy.lab import runtime
 from deploy.lab.runtime import may_raise_limits
 from deploy.node_errors import EngineStoppedError

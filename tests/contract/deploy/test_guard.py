@@ -158,7 +158,8 @@ def _answered(taken: NodeGuard) -> bool:
 
 def test_a_killed_controller_gives_the_guard_back(sshd: Sshd, tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib; from deploy.edges.ssh import *; from deploy.edges.guard import *\n"
+        "import sys, pathlib; from deploy.edges.master import *\n"
+        "from deploy.edges.ssh import *; from deploy.edges.guard import *\n"
         f"c = NodeConnection(Destination('n', 'node', pathlib.Path({str(sshd.config)!r}), 5))\n"
         f"who = guard.Holder('pair', 'me@here', 7, 'now', 'deploy', {str(tmp_path)!r})\n"
         "g = take(c, who, by_force=False)\n"

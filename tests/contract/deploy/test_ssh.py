@@ -14,7 +14,8 @@ import pytest
 
 from deploy import node_errors
 from deploy.edges import programs
-from deploy.edges.ssh import Destination, NodeConnection
+from deploy.edges.master import Destination
+from deploy.edges.ssh import NodeConnection
 from tests.contract.deploy.conftest import free_port, until
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def test_a_connection_whose_process_hangs_is_lost_and_can_be_closed(
     sshd: Sshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = NodeConnection(sshd.destination())
-    master = connection._master
+    master = connection._master.process
     os.kill(master.pid, signal.SIGSTOP)
     try:
         monkeypatch.setattr(programs, "CALL_S", 0.5)
@@ -299,9 +300,9 @@ def test_closing_one_connection_leaves_the_other(sshd: Sshd) -> None:
 
 def test_a_killed_controller_leaves_no_connection_behind(sshd: Sshd) -> None:
     program = (
-        "import sys, pathlib; from deploy.edges.ssh import *\n"
+        "import sys, pathlib; from deploy.edges.master import *; from deploy.edges.ssh import *\n"
         f"c = NodeConnection(Destination('n', 'node', pathlib.Path({str(sshd.config)!r}), 5))\n"
-        "print(c._master.pid, flush=True); sys.stdin.read()"
+        "print(c._master.process.pid, flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -314,7 +315,8 @@ def test_a_killed_controller_leaves_no_connection_behind(sshd: Sshd) -> None:
 
 def test_an_interrupt_at_the_terminal_does_not_cut_the_connection(sshd: Sshd) -> None:
     program = (
-        "import sys, pathlib, signal; from deploy.edges.ssh import *\n"
+        "import sys, pathlib, signal\n"
+        "from deploy.edges.master import *; from deploy.edges.ssh import *\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         f"c = NodeConnection(Destination('n', 'node', pathlib.Path({str(sshd.config)!r}), 5))\n"
         "print('up', flush=True); sys.stdin.readline()\n"

@@ -161,7 +161,7 @@ def test_with_the_connection_both_ends_of_a_copy_end(
 ) -> None:
     part = tmp_path / "spark-b/.sparklock/in" / f"{staged_name(long_one)}.part"
     with NodeConnection(sshd.destination()) as one, NodeConnection(sshd.destination()) as other:
-        watch = once_at_work(tmp_path, long_one, other._master.kill)
+        watch = once_at_work(tmp_path, long_one, other._master.process.kill)
         source, target = node(one, tmp_path / "spark-a"), node(other, tmp_path / "spark-b")
         with pytest.raises(NodeLostError):
             target.copy(copy(long_one), source, watch)

@@ -1,0 +1,105 @@
+"""Logins that are begun before the rest of a verb is imported: the two take about as long.
+
+What they go by is the manifest as it is written, unchecked. So none is begun for a manifest that
+looks wrong in what ssh is given, and none is used unless the checked manifest asks for the same.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import tomllib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from deploy.edges.master import Destination, Master
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
+"""A destination that ssh takes for nothing else; the manifest allows no other."""
+
+TIMEOUT_S: Final = 10
+"""The manifest's own default."""
+
+MAX_BYTES: Final = 2**20
+
+
+@contextmanager
+def begun(file: Path) -> Iterator[Logins]:
+    """Logins to the nodes of a manifest are on their way; those that nobody took end with this."""
+    logins = Logins()
+    try:
+        logins.begin(_destinations(file))
+        yield logins
+    finally:
+        logins.end()
+
+
+class Logins:
+    """Logins on their way, by destination; each is taken once, or ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended = False
+        self._threads: dict[Destination, threading.Thread] = {}
+        self._masters: dict[Destination, Master] = {}
+
+    def begin(self, destinations: Sequence[Destination]) -> None:
+        """Begin them all, waiting for none: ssh is asked for its settings first."""
+        for destination in destinations:
+            thread = threading.Thread(target=self._begin, args=(destination,), daemon=True)
+            self._threads[destination] = thread
+            thread.start()
+
+    def take(self, destination: Destination) -> Master | None:
+        """The login to exactly this destination, which is the caller's to end from now on."""
+        thread = self._threads.get(destination)
+        if thread is not None:
+            thread.join()
+        with self._lock:
+            return self._masters.pop(destination, None)
+
+    def end(self) -> None:
+        """End those that nobody took, and those to come."""
+        with self._lock:
+            self._ended = True
+            left, self._masters = self._masters, {}
+        for master in left.values():
+            master.abandon()
+
+    def _begin(self, destination: Destination) -> None:
+        try:
+            master = Master(destination)
+        except OSError:
+            return  # who needs the connection tries again, and tells why it fails
+        with self._lock:
+            if not self._ended:
+                self._masters[destination] = master
+                return
+        master.abandon()
+
+
+def _destinations(file: Path) -> list[Destination]:
+    """Where a manifest says that its nodes are; nothing unless all of that looks right."""
+    try:
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return []
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        found = [_destination(file, document.get("ssh", {}), node) for node in document["nodes"]]
+        return found if len({place.node for place in found}) == len(found) else []
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return []  # reading it in earnest says what is wrong
+
+
+def _destination(file: Path, section: dict[str, Any], node: dict[str, Any]) -> Destination:
+    """One node's; ValueError, TypeError or LookupError unless it looks right."""
+    config, timeout_s = section.get("config"), section.get("connect_timeout_s", TIMEOUT_S)
+    path = None if config is None else file.parent / config
+    if path is not None and not path.is_file():
+        raise ValueError(config)
+    if not PLAIN.fullmatch(node["ssh"]) or type(timeout_s) is not int or timeout_s < 1:
+        raise ValueError(node["ssh"], timeout_s)
+    return Destination(str(node["name"]), node["ssh"], path, timeout_s)
