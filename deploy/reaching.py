@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from builder.current import check_lock
 from builder.edges.files import read_manifest, ssh_config_of
 from builder.lockfile import lock_digest
-from deploy.confirm import why_silent
 from deploy.edges.api_key import api_key_of
-from deploy.edges.guard import Guards
 from deploy.edges.node import RemoteNode
 from deploy.edges.places import sweep
 from deploy.edges.ssh import Opening
@@ -92,6 +90,8 @@ def guarded(nodes: Nodes, verb: Verb, *, by_force: bool = False) -> Iterator[Non
     DeployBusyError tells who is at work; `by_force` ends their hold. The first node's guard comes
     before the others', so that of two who begin at once one gets them all.
     """
+    from deploy.edges.guard import Guards  # noqa: PLC0415 - a look needs none
+
     guards = Guards()
     try:
         tasks = {
@@ -119,6 +119,8 @@ def require_answer(todo: Plan, nodes: Nodes, timeout_s: float) -> None:
     head, _ = todo.restore.ranks[0]
     answer = nodes[head].complete(timeout_s, todo.at)
     if answer.outcome is not Outcome.ANSWERED:
+        from deploy.confirm import why_silent  # noqa: PLC0415 - for a failure alone
+
         verdict = why_silent(todo.restore.ranks, nodes, answer)
         raise SilentPairError(head, timeout_s, answer, verdict)
 

@@ -22,6 +22,7 @@ from builder.edges.daemon_errors import (
 )
 from builder.edges.disk import CHUNK_BYTES
 from builder.edges.registry.docker_config import require_usable_by_docker
+from builder.engine_store import in_containerd
 from builder.oci.model import Platform
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ CALL_S: Final = 60
 SSH: Final = "ssh://"
 DEFAULT_ADDRESS: Final = "unix:///var/run/docker.sock"
 NOT_FOUND: Final = 404
-SNAPSHOTTER: Final = ["driver-type", "io.containerd.snapshotter.v1"]
-"""What an engine's DriverStatus holds when it keeps images in containerd (Docker 24 and later)."""
 
 _PASSWORD: Final = re.compile(r"(//[^\s/@:]*):[^\s/]*@")
 
@@ -99,8 +98,7 @@ class EngineApi:
 
     def _in_containerd(self) -> bool:
         with self._call("tell about itself"):
-            status = self._client.info().get("DriverStatus") or []
-        return SNAPSHOTTER in status
+            return in_containerd(self._client.info())
 
     def tags(self, repository: str) -> tuple[str, ...]:
         """The names with a tag of a repository, sorted."""

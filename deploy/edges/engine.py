@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from builder.edges.registry.docker_config import require_usable_by_docker
 from deploy import node_errors
 from deploy.edges.attached import socket_of
 from deploy.edges.engine_looks import CALL_S, ODD, EngineLooks
@@ -53,11 +52,17 @@ class Engine(EngineLooks):
     @cached_property
     def _api(self) -> docker.APIClient:
         """The client for what changes something: pulling has no limit, one call CALL_S."""
+        return self._new_client(CALL_S)
+
+    def _new_client(self, timeout_s: int) -> docker.APIClient:
         import docker  # noqa: PLC0415 - see the module's docstring
+
+        # The same holds for what it brings along.
+        from builder.edges.registry.docker_config import require_usable_by_docker  # noqa: PLC0415
 
         require_usable_by_docker()
         url = f"unix://{self._socket}"
-        return docker.APIClient(url, version=self._api_version, timeout=CALL_S)
+        return docker.APIClient(url, version=self._api_version, timeout=timeout_s)
 
     def close(self) -> None:
         """Close the connections to the socket."""
@@ -203,11 +208,7 @@ class Engine(EngineLooks):
     @contextmanager
     def _client(self, timeout_s: int) -> Iterator[docker.APIClient]:
         """Another client of the engine, with another limit of a silence."""
-        import docker  # noqa: PLC0415 - see the module's docstring
-
-        require_usable_by_docker()
-        url = f"unix://{self._socket}"
-        client = docker.APIClient(url, version=self._api_version, timeout=timeout_s)
+        client = self._new_client(timeout_s)
         try:
             yield client
         finally:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from builder import labels
-from builder.edges.daemon_api import SNAPSHOTTER
+from builder.engine_store import in_containerd
 from builder.secret import API_KEY, Secret
 from deploy import node_errors
 from deploy.caches import CacheFacts
@@ -58,10 +58,9 @@ class EngineLooks:
         """The engine's version, store and platform."""
         with self._looking("tell about itself"):
             version, info = self._version, self._reads.info()
-            in_containerd = SNAPSHOTTER in (info.get("DriverStatus") or [])
             return EngineFacts(
                 version=str(version["Version"]),
-                store=ImageStore.CONTAINERD if in_containerd else ImageStore.GRAPH_DRIVER,
+                store=ImageStore.CONTAINERD if in_containerd(info) else ImageStore.GRAPH_DRIVER,
                 platform=f"{version['Os']}/{version['Arch']}",
                 data_root=str(info.get("DockerRootDir") or ""),
                 runtimes=tuple(sorted(info.get("Runtimes") or ())),

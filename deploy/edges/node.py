@@ -13,15 +13,12 @@ from builder.progress import Progress, Silent
 from deploy import actions, node_errors
 from deploy.edges.api_key import api_key_of
 from deploy.edges.engine import Engine
-from deploy.edges.guard import take, this_process
 from deploy.edges.http import answers, complete, unauthorized
-from deploy.edges.making import ContainerMaker
 from deploy.edges.master import Destination
 from deploy.edges.model import ModelFolder
 from deploy.edges.observe import observe, observe_unlocked
 from deploy.edges.ssh import NodeConnection
 from deploy.edges.supply import no_blobs
-from deploy.edges.transfer import Watch
 from deploy.serving import ServingAddress
 from deploy.state import TRIAL, Outcome
 
@@ -38,8 +35,10 @@ if TYPE_CHECKING:
     from deploy.drift_facts import Witnessed
     from deploy.edges.delivery import ImageDelivery, ImageSupply
     from deploy.edges.guard import Guards
+    from deploy.edges.making import ContainerMaker
     from deploy.edges.ssh import Opening
     from deploy.edges.supply import KnownBlobs
+    from deploy.edges.transfer import Watch
     from deploy.edges.weights import NodeWeights
     from deploy.guard import Verb
     from deploy.scene import NodeScene, Socket
@@ -107,7 +106,6 @@ class RemoteNode:
         self._known = known
         self._folder = ModelFolder(self._connection, manifest.model_path(node))
         self._key = api_key_of(manifest)
-        self._maker = ContainerMaker(self._connection, self._engine, self._key)
         self._apis: dict[tuple[str, int], Path] = {}
         self._apis_lock = threading.Lock()
 
@@ -132,6 +130,11 @@ class RemoteNode:
             proof=f"sparklock-{self._manifest.name}-proof{TRIAL}",
             told=self._tell,
         )
+
+    def _maker(self) -> ContainerMaker:
+        from deploy.edges.making import ContainerMaker  # noqa: PLC0415 - a look makes none
+
+        return ContainerMaker(self._connection, self._engine, api_key_of(self._manifest))
 
     def __enter__(self) -> Self:
         return self
@@ -159,6 +162,8 @@ class RemoteNode:
 
         From now on nothing is changed here without the guards.
         """
+        from deploy.edges.guard import take, this_process  # noqa: PLC0415 - a look takes none
+
         holder = this_process(self._manifest.name, verb)
         guards.add(take(self._connection, holder, by_force=by_force))
         self._guards = guards
@@ -284,7 +289,7 @@ class RemoteNode:
     def _change_container(self, action: actions.AnyAction) -> None:
         match action:
             case actions.CreateContainer():
-                self._maker.make(action)
+                self._maker().make(action)
             case actions.StopContainer():
                 self._engine.stop(action.name, grace_s=GRACE_S)
             case actions.StartContainer():
@@ -402,4 +407,6 @@ class RemoteNode:
 
 
 def _watch(what: str, total: int, progress: Progress, stopped: threading.Event) -> Watch:
+    from deploy.edges.transfer import Watch  # noqa: PLC0415 - most looks bring nothing
+
     return Watch(lambda sent: progress.advance(what, sent, max(sent, total)), stopped.is_set)
