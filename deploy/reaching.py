@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from builder.current import check_lock
+from builder.current import current
 from builder.edges.files import read_manifest, ssh_config_of
 from builder.lockfile import lock_digest
 from deploy.edges.api_key import api_key_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def wanted_by(file: Path) -> tuple[LoadedManifest, Wanted]:
     """The manifest and what its lock, which has to be current, wants of the nodes."""
     loaded = read_manifest(file)
-    lock = check_lock(file).lock
+    lock = current(loaded).lock
     plain = wanted(loaded.manifest, lock, lock_digest(lock))
     return loaded, replace(plain, api_key=api_key_of(loaded.manifest))
 

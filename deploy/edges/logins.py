@@ -7,9 +7,8 @@ looks wrong in what ssh is given, and none is used unless the checked manifest a
 from __future__ import annotations
 
 import re
-import threading
 import tomllib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from deploy.edges.master import Destination, Master
@@ -39,47 +38,29 @@ def begun(file: Path) -> Iterator[Logins]:
 
 
 class Logins:
-    """Logins on their way, by destination; each is taken once, or ended."""
+    """Logins on their way, by destination; each is taken once, or ended.
+
+    They are for a look: what is brought to a node goes faster by a connection that is made for it.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ended = False
-        self._threads: dict[Destination, threading.Thread] = {}
         self._masters: dict[Destination, Master] = {}
 
     def begin(self, destinations: Sequence[Destination]) -> None:
-        """Begin them all, waiting for none: ssh is asked for its settings first."""
-        for destination in destinations:
-            thread = threading.Thread(target=self._begin, args=(destination,), daemon=True)
-            self._threads[destination] = thread
-            thread.start()
+        """Begin them all, waiting for none."""
+        with suppress(OSError):  # who needs the connection tries again, and tells why it fails
+            for destination in destinations:
+                self._masters[destination] = Master(destination, bulk=False)
 
     def take(self, destination: Destination) -> Master | None:
         """The login to exactly this destination, which is the caller's to end from now on."""
-        thread = self._threads.get(destination)
-        if thread is not None:
-            thread.join()
-        with self._lock:
-            return self._masters.pop(destination, None)
+        return self._masters.pop(destination, None)
 
     def end(self) -> None:
-        """End those that nobody took, and those to come."""
-        with self._lock:
-            self._ended = True
-            left, self._masters = self._masters, {}
-        for master in left.values():
+        """End those that nobody took."""
+        while self._masters:
+            _, master = self._masters.popitem()
             master.abandon()
-
-    def _begin(self, destination: Destination) -> None:
-        try:
-            master = Master(destination)
-        except OSError:
-            return  # who needs the connection tries again, and tells why it fails
-        with self._lock:
-            if not self._ended:
-                self._masters[destination] = master
-                return
-        master.abandon()
 
 
 def _destinations(file: Path) -> list[Destination]:

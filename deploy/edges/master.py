@@ -57,14 +57,17 @@ class Master:
     cut the connection that cleaning up needs.
     """
 
-    def __init__(self, destination: Destination) -> None:
-        """Start to connect; OSError if ssh cannot be run."""
+    def __init__(self, destination: Destination, *, bulk: bool = True) -> None:
+        """Start to connect; OSError if ssh cannot be run.
+
+        Without `bulk`, whatever cipher ssh chooses is fast enough.
+        """
         self.destination = destination
         self._place = Place()
         self.folder = self._place.path
         self.control = self.folder / "master"
         try:
-            self.process = self._start()
+            self.process = self._start(self._fast_cipher() if bulk else ())
             assert self.process.stdin is not None
             write(self.process.stdin, READY)
         except BaseException:
@@ -96,18 +99,16 @@ class Master:
         """The end of what it wrote to stderr."""
         return end_of((self.folder / "stderr").read_bytes())
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        config = self.destination.config
-        own_config = () if config is None else ("-F", str(config))
+    def _start(self, ciphers: tuple[str, ...]) -> subprocess.Popen[bytes]:
         options = (
             *MASTER_OPTIONS,
-            *self._fast_cipher(own_config),
+            *ciphers,
             f"ConnectTimeout={self.destination.connect_timeout_s}",
         )
         with (self.folder / "stderr").open("wb") as stderr:
             return subprocess.Popen(
                 [
-                    *("ssh", *own_config, "-S", str(self.control)),
+                    *("ssh", *self._own_config(), "-S", str(self.control)),
                     *(part for option in options for part in ("-o", option)),
                     *("-T", "--", self.destination.ssh, "cat"),
                 ],
@@ -119,10 +120,14 @@ class Master:
                 bufsize=0,
             )
 
-    def _fast_cipher(self, own_config: tuple[str, ...]) -> tuple[str, ...]:
+    def _own_config(self) -> tuple[str, ...]:
+        config = self.destination.config
+        return () if config is None else ("-F", str(config))
+
+    def _fast_cipher(self) -> tuple[str, ...]:
         """The option that puts the fast cipher first among those that the user's ssh allows."""
         try:
-            done = answer(["ssh", *own_config, "-G", "--", self.destination.ssh])
+            done = answer(["ssh", *self._own_config(), "-G", "--", self.destination.ssh])
         except subprocess.TimeoutExpired:
             return ()  # the connection itself will tell what its configuration waits for
         lines = done.stdout.decode(errors="replace").splitlines()
