@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -46,10 +47,24 @@ def seconds_of(*commands: Sequence[str], cwd: Path | None = None) -> float:
     return time.perf_counter() - started
 
 
+def plain_environment() -> dict[str, str]:
+    """Our environment, in which Python keeps the bytecode of what it imports, as by default.
+
+    Else what was not compiled when it was installed, such as all of ours, is so in every start.
+    """
+    return {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def output_of(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     """What a command wrote to its standard output; MeasuredCommandError if it fails."""
     done = subprocess.run(
-        argv, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        argv,
+        cwd=cwd,
+        env=plain_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise MeasuredCommandError(argv, done.returncode, done.stdout + done.stderr)

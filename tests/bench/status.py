@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.bench.errors import MeasuredCommandError
 from tests.bench.first_delivery import SPARKRUN
-from tests.bench.measure import alternate, inv, seconds_of
+from tests.bench.measure import alternate, inv, plain_environment, seconds_of
 from tests.bench.result import Limit, Result
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _sparkrun(place: Workplace, python: str, home: Path, _round: int) -> float:
     """Seconds of sparkrun's status; MeasuredCommandError unless it reached both nodes."""
     nodes = ",".join(node.name for node in place.lab.nodes)
     argv = (python, "-m", "sparkrun", "status", "--hosts", nodes)
-    own = {**os.environ, "HOME": str(home)}
+    own = {**plain_environment(), "HOME": str(home)}
     started = time.perf_counter()
     done = subprocess.run(argv, env=own, cwd=home, capture_output=True, text=True, check=False)
     elapsed_s = time.perf_counter() - started
