@@ -7,9 +7,9 @@ Those that need the nodes are in deploy/tasks.py, the lab's in deploy/lab/tasks.
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import sys
+from gc import freeze, set_threshold
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parent
 
 # Imports make many objects that all stay; looking for garbage among them takes a tenth of a start,
 # and as much again at the end, which frees all of them anyway.
-gc.set_threshold(50_000)
-atexit.register(gc.freeze)
+set_threshold(50_000)
+atexit.register(freeze)
 
 # Else pydantic looks through all installed packages for plugins; none has a say in what we read.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
