@@ -45,7 +45,8 @@ class TreeError(Exception):
     """What of a listing cannot be used, in words, and the start of what it says there."""
 
     def __init__(self, what: str, said: object = "") -> None:
-        super().__init__(f"{what}: {str(said)[:_MOST_SHOWN]!r}" if said else what)
+        shown = said[:_MOST_SHOWN] if isinstance(said, bytes | str) else str(said)[:_MOST_SHOWN]
+        super().__init__(f"{what}: {shown!r}" if said else what)
 
 
 @dataclass(frozen=True, slots=True)

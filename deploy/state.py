@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -234,6 +234,15 @@ class ModelFileFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelObstacle:
+    """What keeps files from being put into the model's folder: at `path`, `found` in words."""
+
+    kind: Literal["blocked", "read-only", "rights"]
+    path: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeState:
     """Everything planning knows of one node.
 
@@ -243,7 +252,7 @@ class NodeState:
     them. `hcas` are all RDMA devices of the node, listed in the manifest or not. `supply` is asked
     only when the node lacks the image. `host` is the machine, and `others` are the containers that
     are not this cluster's. `model_staged` are paths of wanted files that were brought, proven, and
-    are not in place; `model_problem` is why none can be brought, and `model_beside_bytes`
+    are not in place; `model_obstacle` is why none can be brought, and `model_beside_bytes`
     what lies beside the places, whole or in part; both are asked only when some are lacking.
     `caches` are the names of the volumes with the cluster's compile caches.
     """
@@ -262,7 +271,7 @@ class NodeState:
     host: HostFacts | None = None
     others: tuple[OtherContainer, ...] = ()
     model_staged: frozenset[str] = frozenset()
-    model_problem: str = ""
+    model_obstacle: ModelObstacle | None = None
     model_beside_bytes: int = 0
     caches: tuple[str, ...] = ()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from builder.digest import Digest, NotADigestError, digest_bytes, hex_of, parse_digest
 from deploy.edges.transfer import Outgoing, each_pair, hashes, make_folders, put_files
-from deploy.state import ModelFileFacts
+from deploy.state import ModelFileFacts, ModelObstacle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,20 +24,31 @@ if TYPE_CHECKING:
     from deploy.edges.transfer import Watch
 
 OWN: Final = ".sparklock"
-READINESS: Final = """
+READINESS: Final = r"""
+met() { printf '%s\t%s\0' "$1" "$2"; }
 for path in "$1" "$2"; do
-  while [ ! -e "$path" ]; do path=$(dirname -- "$path"); done
-  if [ ! -d "$path" ]; then echo "$path is no folder"; break; fi
-  if [ ! -w "$path" ] || [ ! -x "$path" ]; then
-    echo "$path belongs to $(stat -c %U -- "$path") and $(id -un) may not write there"; break
-  fi
+  while [ ! -e "$path" ] && [ ! -L "$path" ]; do path=$(dirname -- "$path"); done
+  if [ ! -d "$path" ]; then met blocked "$path"; break; fi
+  if [ -w "$path" ] && [ -x "$path" ]; then continue; fi
+  case $(LC_ALL=C touch -a -c -- "$path" 2>&1) in *Read-only*) met read-only "$path"; break;; esac
+  met "$(stat -c %U -- "$path") $(id -un)" "$path"; break
 done
-echo
+xargs -0 sh -c 'cd -- "$0" 2>/dev/null || exit 0
+for path; do
+  if [ -d "$path" ]; then printf "blocked\t%s/%s\0" "$0" "$path"; fi
+  while [ "$path" != "${path%/*}" ]; do
+    path=${path%/*}
+    if [ ! -d "./$path" ] && { [ -e "./$path" ] || [ -L "./$path" ]; }; then
+      printf "blocked\t%s/%s\0" "$0" "$path"
+    fi
+  done
+done' "$1"
+printf '\0'
 du -s -k -- "$2" "$3" 2>/dev/null
 exit 0
 """
-"""Tells of the first path that could not be made or written in, by what there is of it; then an
-empty line, and what lies in the inbox and in the download's folder."""
+"""Tells of paths that keep files from being put here, each by its kind and itself; then nothing,
+and what lies in the inbox and in the download's folder. The files to come are its stdin."""
 
 STAT: Final = r"%s %T@ %i %C@"
 """What find prints of a file to recognise it: size, modification time, inode, change time."""
@@ -117,16 +128,19 @@ class ModelFolder:
         self._connection.run(("tee", "--", f"{self._own}/seen.new"), stdin=note)
         each_pair(self._connection, "mv", [(f"{self._own}/seen.new", f"{self._own}/seen")])
 
-    def readiness(self) -> tuple[str, int]:
-        """Why files cannot be put here, empty if they can; and what lies beside their places.
+    def readiness(self, files: Sequence[ModelFile]) -> tuple[ModelObstacle | None, int]:
+        """What keeps these files from being put here, if anything; and what lies beside them.
 
         The latter in bytes of the disk: whole files, and parts of what is still to come.
         """
-        paths = (self._folder, self._inbox, self.download)
-        done = self._connection.run(("sh", "-c", READINESS, "sh", *paths))
-        problem, _, sizes = done.stdout.decode(errors="replace").partition("\n")
+        argv = ("sh", "-c", READINESS, "sh", self._folder, self._inbox, self.download)
+        paths = "".join(f"{file.path}\0" for file in files)
+        done = self._connection.run(argv, stdin=paths.encode(errors="surrogateescape"))
+        *told, sizes = done.stdout.decode(errors="replace").split("\0")
+        met = [_obstacle(each) for each in told if each]
         kib = (line.split()[0] for line in sizes.splitlines() if line.strip())
-        return problem, sum(int(size) for size in kib if size.isdecimal()) * 1024
+        beside_bytes = sum(int(size) for size in kib if size.isdecimal()) * 1024
+        return (met[0] if met else None), beside_bytes
 
     def begin(self) -> None:
         """Have the inbox, and the folder for what comes from the Hub."""
@@ -256,6 +270,20 @@ def staged_name(file: ModelFile) -> str:
     """The name in the inbox; of the path too, since two files may have the same bytes."""
     path = digest_bytes(file.path.encode(errors="surrogateescape"))
     return f"{hex_of(file.digest)}.{hex_of(path)[:8]}"
+
+
+def _obstacle(told: str) -> ModelObstacle:
+    kind, _, path = told.partition("\t")
+    match kind:
+        case "blocked":
+            found = f"{path} is no folder, or one where a file goes"
+            return ModelObstacle("blocked", path, found)
+        case "read-only":
+            found = f"{path} is on a disk that is mounted read-only"
+            return ModelObstacle("read-only", path, found)
+    owner, _, user = kind.partition(" ")
+    found = f"{path} belongs to {owner} and {user} may not write there"
+    return ModelObstacle("rights", path, found)
 
 
 def _notes(text: bytes) -> dict[str, tuple[str, Digest]]:

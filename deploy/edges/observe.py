@@ -28,8 +28,8 @@ def observe(
         state = observe_unlocked(wanted.manifest, node, connection, engine)
         model_files, model_transfer = model.result()
         found = {file.path: file.digest for file in model_files}
-        lacks = any(found.get(file.path) != file.digest for file in wanted.model_files)
-        problem, beside_bytes = folder.readiness() if lacks else ("", 0)
+        lacking = [f for f in wanted.model_files if found.get(f.path) != f.digest]
+        obstacle, beside_bytes = folder.readiness(lacking) if lacking else (None, 0)
         return replace(
             state,
             image=image,
@@ -37,7 +37,7 @@ def observe(
             model_files=model_files,
             model_transfer=model_transfer,
             model_staged=folder.staged,
-            model_problem=problem,
+            model_obstacle=obstacle,
             model_beside_bytes=beside_bytes,
             caches=engine.caches(wanted.manifest.name),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from deploy.actions import size_text
@@ -14,21 +15,33 @@ if TYPE_CHECKING:
 
     from builder.manifest import Node
     from deploy.preflight.finding import Finding
-    from deploy.state import NodeState
+    from deploy.state import ModelObstacle, NodeState
     from deploy.wanted import Wanted
 
 
 def writable(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
     """Files can be put into the model's folder, where some are missing."""
-    if state.model_problem:
+    if state.model_obstacle:
         folder = wanted.manifest.model_path(node)
         yield Spot(rows.MODEL, (node.name,)).error(
             "the model's files cannot be brought to their folder",
             expected=f"a folder that the ssh user may write: {folder}",
-            found=state.model_problem,
-            remedy=f'on the node: sudo install -d -o "$USER" {folder}, or sudo chown -R "$USER" '
-            f"{folder}",
+            found=state.model_obstacle.found,
+            remedy=f"on the node: {_way(state.model_obstacle, folder)}; or set model_path of the "
+            "node to another folder",
         )
+
+
+def _way(obstacle: ModelObstacle, folder: str) -> str:
+    path = quote(obstacle.path)
+    match obstacle.kind:
+        case "blocked":
+            return f"sudo mv -- {path} {quote(obstacle.path + '.aside')}"
+        case "read-only":
+            return f"have the disk mounted for writing (df {path} names it)"
+    if not f"{obstacle.path}/".startswith(f"{folder}/"):
+        return f'sudo install -d -o "$USER" {quote(folder)}'
+    return f'sudo chown -R "$USER" {quote(folder)} && chmod -R u+rwX {quote(folder)}'
 
 
 def room(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:

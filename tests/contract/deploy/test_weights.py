@@ -203,24 +203,35 @@ def test_a_file_that_became_shorter_ends_the_copy(
 def test_a_folder_that_cannot_be_written_is_told_before(
     connection: NodeConnection, tmp_path: Path
 ) -> None:
-    def problem(path: str) -> str:
-        return ModelFolder(connection, path).readiness()[0]
+    def obstacle(path: Path, *files: str) -> tuple[str, str]:
+        found = [ModelFile(path=file, size_bytes=1, digest=digest_bytes(b"")) for file in files]
+        met = ModelFolder(connection, str(path)).readiness(found)[0]
+        return (met.kind, met.path) if met else ("", "")
 
-    assert problem(str(tmp_path / "a/b")) == ""
-    assert "/proc" in problem("/proc/sys/a")
+    assert obstacle(tmp_path / "a/b", "c") == ("", "")
+    assert obstacle(Path("/proc/sys/a"))[1] == "/proc/sys"
     (tmp_path / "file").write_text("")
-    assert "is no folder" in problem(str(tmp_path / "file/model"))
+    (tmp_path / "nowhere").symlink_to("absent")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("file", "nowhere", "loop"):
+        assert obstacle(tmp_path / name / "model") == ("blocked", str(tmp_path / name))
+        assert obstacle(tmp_path / name) == ("blocked", str(tmp_path / name))
+        assert obstacle(tmp_path, f"{name}/x/y") == ("blocked", str(tmp_path / name))
+        assert obstacle(tmp_path, name) == ("", ""), "it is replaced"
+    (tmp_path / "-a \"'b").mkdir()
+    assert obstacle(tmp_path, "x", "-a \"'b") == ("blocked", str(tmp_path / "-a \"'b"))
+    assert obstacle(tmp_path, "-a \"'b/x") == ("", "")
 
 
 def test_what_lies_beside_the_places_is_counted_by_what_it_takes(target: NodeWeights) -> None:
-    assert target.folder.readiness() == ("", 0)
+    assert target.folder.readiness(()) == (None, 0)
     target.folder.begin()
-    empty = target.folder.readiness()[1]
+    empty = target.folder.readiness(())[1]
     folder = Path(target.folder.download)
     (folder / "part").write_bytes(b"x" * 2**20)
     with (folder / "sparse").open("wb") as file:
         file.truncate(2**40)
-    assert 2**20 <= target.folder.readiness()[1] - empty < 2**21
+    assert 2**20 <= target.folder.readiness(())[1] - empty < 2**21
 
 
 def test_of_what_came_from_the_hub_only_the_right_files_are_taken_in(

@@ -55,8 +55,9 @@ class NodeWhoseRankEnds:
     def staged(self) -> frozenset[str]:
         return frozenset()
 
-    def readiness(self) -> tuple[str, int]:
-        return "", 0
+    def readiness(self, files: object) -> tuple[None, int]:
+        del files
+        return None, 0
 
     def observe(self, files: object) -> tuple[tuple[()], None]:
         del files

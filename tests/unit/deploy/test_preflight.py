@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from deploy.preflight import errors_of, preflight
-from deploy.state import Listener, NetdevFacts
+from deploy.state import Listener, ModelObstacle, NetdevFacts
 from tests.unit.deploy.clusters import (
     container,
     empty,
@@ -171,14 +171,24 @@ def test_a_single_node_needs_no_rdma_and_no_meeting_port() -> None:
     assert problems(goal, states) == ()
 
 
-def test_a_model_s_folder_that_cannot_be_written_is_told() -> None:
+@pytest.mark.parametrize(
+    ("obstacle", "remedy"),
+    [
+        (ModelObstacle("rights", "/srv", "x"), "sudo install -d -o"),
+        (ModelObstacle("rights", "/srv/models/m/.sparklock", "x"), "sudo chown -R"),
+        (ModelObstacle("blocked", "/srv/mo dels", "x"), "sudo mv -- '/srv/mo dels' "),
+        (ModelObstacle("read-only", "/srv", "x"), "mounted for writing"),
+    ],
+)
+def test_a_model_s_folder_that_cannot_be_written_is_told(
+    obstacle: ModelObstacle, remedy: str
+) -> None:
     goal = wanted()
     states = {node.name: fit(goal, node) for node in goal.manifest.nodes}
-    said = "/srv belongs to root and me may not write there"
-    states["spark-b"] = replace(states["spark-b"], model_problem=said)
+    states["spark-b"] = replace(states["spark-b"], model_obstacle=obstacle)
     (message,) = problems(goal, states)
-    assert (message.place, message.found) == ("node spark-b", said)
-    assert "chown" in message.remedy
+    assert (message.place, message.found) == ("node spark-b", "x")
+    assert remedy in message.remedy
 
 
 def test_every_problem_of_every_node_is_told() -> None:
