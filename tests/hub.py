@@ -45,6 +45,8 @@ class Hub:
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
     sent_bytes: dict[str, int] = field(default_factory=dict)
     url: str = ""
+    leads_to: str = ""
+    """What a page of the listing names as the next one, if not the next one."""
     cut: set[str] = field(default_factory=set)
     looked: Callable[[], None] = field(default=lambda: None)
     """Called while a large file is on its way, before its last byte."""
@@ -134,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         if end < len(entries):
             path = f"/api/models/{self.hub.repo}/tree/{self.hub.revision}"
             address = f"http://{self.headers['Host']}{path}?recursive=true&cursor={end}"
-            headers["Link"] = f'<{address}>; rel="next"'
+            headers["Link"] = f'<{self.hub.leads_to or address}>; rel="next"'
         return self._send(200, json.dumps(entries[start:end]).encode(), headers)
 
     def _file(self, name: str) -> None:

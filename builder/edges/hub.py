@@ -155,9 +155,16 @@ class _Asked:
                 found += read_page(answer.body)
             except TreeError as error:
                 raise self._failed(HubFilesError, str(error)) from error
-            following = _next(answer.response.links)
-            url = None if following is None else hub.transport.joined(url, following)
+            url = self._following(url, answer.response.links)
         return found
+
+    def _following(self, url: str, links: Mapping[str, Mapping[str, str]]) -> str | None:
+        """The address of the next page, as a page's Link header has it; HubFilesError."""
+        following = links.get("next", {}).get("url")
+        try:
+            return following and self._hub.transport.joined(url, following)
+        except RegistryError as error:
+            raise self._failed(HubFilesError, error.messages[0].found) from error
 
     def bytes_of(self, file: HubFile) -> bytes:
         """A small file's bytes, proven; HubDamagedError for others."""
@@ -192,8 +199,3 @@ class _Asked:
 
     def _failed(self, kind: type[HubFilesError], found: str) -> HubFilesError:
         return kind(self._hub.place, self._hub.repo, self._revision, found)
-
-
-def _next(links: Mapping[str, Mapping[str, str]]) -> str | None:
-    """The address of the next page, as the answer's Link header has it."""
-    return links.get("next", {}).get("url")

@@ -274,13 +274,12 @@ def staged_name(file: ModelFile) -> str:
 
 def _obstacle(told: str) -> ModelObstacle:
     kind, _, path = told.partition("\t")
-    match kind:
-        case "blocked":
-            found = f"{path} is no folder, or one where a file goes"
-            return ModelObstacle("blocked", path, found)
-        case "read-only":
-            found = f"{path} is on a disk that is mounted read-only"
-            return ModelObstacle("read-only", path, found)
+    if kind == "blocked":
+        found = f"{path} is no folder, or one where a file goes"
+        return ModelObstacle("blocked", path, found)
+    if kind == "read-only":
+        found = f"{path} is on a disk that is mounted read-only"
+        return ModelObstacle("read-only", path, found)
     owner, _, user = kind.partition(" ")
     found = f"{path} belongs to {owner} and {user} may not write there"
     return ModelObstacle("rights", path, found)

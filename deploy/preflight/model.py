@@ -34,11 +34,10 @@ def writable(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
 
 def _way(obstacle: ModelObstacle, folder: str) -> str:
     path = quote(obstacle.path)
-    match obstacle.kind:
-        case "blocked":
-            return f"sudo mv -- {path} {quote(obstacle.path + '.aside')}"
-        case "read-only":
-            return f"have the disk mounted for writing (df {path} names it)"
+    if obstacle.kind == "blocked":
+        return f"sudo mv -- {path} {quote(obstacle.path + '.aside')}"
+    if obstacle.kind == "read-only":
+        return f"have the disk mounted for writing (df {path} names it)"
     if not f"{obstacle.path}/".startswith(f"{folder}/"):
         return f'sudo install -d -o "$USER" {quote(folder)}'
     return f'sudo chown -R "$USER" {quote(folder)} && chmod -R u+rwX {quote(folder)}'

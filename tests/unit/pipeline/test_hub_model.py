@@ -158,6 +158,16 @@ def test_what_is_no_listing_is_the_servers_fault_not_the_names(
     assert "exclude" not in str(caught.value)
 
 
+@pytest.mark.parametrize("address", ["http://[::1", "file:///etc/passwd", "http://192.0.2.1/x"])
+def test_a_listing_that_leads_elsewhere_is_the_hubs_fault_and_no_registrys(
+    of_the_hub: Project, hub: Hub, address: str
+) -> None:
+    hub.page, hub.leads_to = 1, address
+    with pytest.raises(hub_errors.HubFilesError) as caught:
+        of_the_hub.lock()
+    assert "registry" not in str(caught.value)
+
+
 def test_a_large_file_without_a_hash_is_told_with_the_way_to_leave_it_out(
     of_the_hub: Project, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
