@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from builder.errors import Message, SparklockError
 from builder.oci.reference import ImageReference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+DIGITS: Final = 9
+"""Plenty for any option, and thousands of them make int() raise."""
 
 
 @dataclass(eq=False)
@@ -78,10 +82,10 @@ def path_of(text: str | None, *, option: str) -> Path | None:
 
 
 def whole_number(text: str, *, option: str, least: int) -> int:
-    """The number in decimal digits; OptionError if it is none, or below `least`."""
-    if text.isascii() and text.isdecimal() and len(text) <= 9 and int(text) >= least:  # noqa: PLR2004 - nine digits are plenty, and thousands make int() raise
+    """The number in decimal digits; OptionError if it is none, below `least` or of ten digits."""
+    if text.isascii() and text.isdecimal() and len(text) <= DIGITS and int(text) >= least:
         return int(text)
-    raise OptionError(option, f"a whole number from {least} on", repr(text))
+    raise OptionError(option, f"a whole number from {least} to {10**DIGITS - 1}", repr(text))
 
 
 def push_target(text: str, *, option: str) -> ImageReference:
