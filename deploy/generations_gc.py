@@ -101,6 +101,7 @@ class Sweep:
                 node: {
                     "containers": list(garbage.containers),
                     "images": [n for n in garbage.images if (node, n) not in self.in_use],
+                    "in_use": [name for where, name in self.in_use if where == node],
                     "caches": [name for where, name in self.caches if where == node],
                 }
                 for node, garbage in self.kept.garbage.items()

@@ -75,8 +75,14 @@ def test_what_went_is_told_node_by_node() -> None:
             A: {
                 "containers": ["sparklock-pair-g2-r0.old", "sparklock-pair-g5-r0.failed"],
                 "images": ["sparklock/pair:2"],
+                "in_use": ["sparklock/pair:7"],
                 "caches": [],
             },
-            B: {"containers": ["sparklock-pair-g5-r1.failed"], "images": [], "caches": []},
+            B: {
+                "containers": ["sparklock-pair-g5-r1.failed"],
+                "images": [],
+                "in_use": [],
+                "caches": [],
+            },
         },
     }
