@@ -343,7 +343,8 @@ class Plan:
     `generation` is the one that serves afterwards, and `at` says where its head answers; None for
     where the manifest says. If the plan fails before it is confirmed, the containers of `discard`
     are removed and those of `restore.ranks` have to run; what the plan itself created is removed
-    anyway, and what it started and did not create is stopped.
+    anyway, and what it started and did not create is stopped. `verb` is the task it belongs to, and
+    `again` the command that does, or finishes, the same.
     """
 
     generation: int
@@ -351,6 +352,8 @@ class Plan:
     restore: Restore
     discard: tuple[tuple[str, str], ...] = ()
     at: ServingAddress | None = None
+    verb: str = "deploy"
+    again: str = "inv deploy"
 
     @property
     def actions(self) -> tuple[AnyAction, ...]:

@@ -77,8 +77,9 @@ def apply(plan: Plan, means: Means, *, leave_failed: bool = False) -> Applied:
             run.step(step)
     except SparklockError as error:
         if run.confirmed:
-            raise CleanupFailedError(error) from error
-        raise DeployFailedError(error, run.undo(leave_failed=leave_failed)) from error
+            raise CleanupFailedError(error, plan) from error
+        undone = run.undo(leave_failed=leave_failed)
+        raise DeployFailedError(error, undone, plan) from error
     except BaseException:
         if not run.confirmed:
             run.undo(leave_failed=False)

@@ -15,7 +15,7 @@ from deploy.showing import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deploy.actions import Restore
+    from deploy.actions import Plan, Restore
     from deploy.diagnosis import Verdict
     from deploy.scene import RankScene, Scene
     from deploy.state import Completion
@@ -233,8 +233,11 @@ def _ends(scene: Scene, verdict: Verdict) -> tuple[RankEnd, ...]:
 class SilentPairError(NodeError):
     """Everything runs as locked, and a request for a completion is not answered."""
 
-    def __init__(self, node: str, timeout_s: float, answer: Completion, verdict: Verdict) -> None:
+    def __init__(
+        self, node: str, timeout_s: float, answer: Completion, verdict: Verdict, again: str
+    ) -> None:
         super().__init__(node)
+        self.again = again
         self.node = node
         self.timeout_s = timeout_s
         self.answer = answer
@@ -246,11 +249,11 @@ class SilentPairError(NodeError):
         return (
             Message(
                 place=f"node {self.node}, POST /v1/completions",
-                what="the pair runs as locked, but it does not serve; nothing was changed",
+                what="the pair runs as it should, but it does not serve; nothing was changed",
                 expected=f"a completion within {self.timeout_s:g} s",
                 found=self.answer.outcome.value,
                 detail=self.answer.text,
-                remedy="look at `inv logs`; to start the pair anew: inv stop, then inv deploy",
+                remedy=f"look at `inv logs`; to start the pair anew: inv stop, then {self.again}",
             ),
             self.verdict.message("why it does not answer"),
         )
@@ -304,10 +307,12 @@ class Rollback:
 class DeployFailedError(NodeError):
     """A deploy or rollback failed and was undone; `cause` is why, `rollback` what became of it."""
 
-    def __init__(self, cause: SparklockError, rollback: Rollback) -> None:
+    def __init__(self, cause: SparklockError, rollback: Rollback, plan: Plan) -> None:
         super().__init__(str(cause))
         self.cause = cause
         self.rollback = rollback
+        self.verb = plan.verb
+        self.again = plan.again
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -328,7 +333,7 @@ class DeployFailedError(NodeError):
         elif rollback.failures:
             what = f"rolling back did not succeed everywhere: {rollback.outcome.value}"
         return Message(
-            place="deploy",
+            place=self.verb,
             what=what,
             found=self._generation(),
             detail="\n".join((*rollback.done, *rollback.undone)),
@@ -345,26 +350,29 @@ class DeployFailedError(NodeError):
             back = f"; inv rollback {number} has the old pair serve again" if number else ""
             return f"inv logs shows why; the next inv deploy clears the failed ranks{back}"
         if rollback.failures:
-            return "bring the node back, then inv deploy: it removes what is left"
+            back = f", or inv rollback {number}: both clear" if number else ": it removes"
+            return f"bring the node back, then {self.again}{back} what is left"
         if rollback.outcome is Outcome.SILENT:
             return f"repair what is told below, then: inv rollback {number}"
         if rollback.outcome is Outcome.IMPOSSIBLE:
             return (
-                "repair the cause above, then: inv deploy, or inv rollback to an older generation"
+                f"repair the cause above, then: {self.again}, or inv rollback to another generation"
             )
-        return "repair the cause above, then: inv deploy"
+        return f"repair the cause above, then: {self.again}"
 
 
 class CleanupFailedError(NodeError):
     """The new pair serves, and what was there before could not all be removed."""
 
-    def __init__(self, cause: SparklockError) -> None:
+    def __init__(self, cause: SparklockError, plan: Plan) -> None:
         super().__init__(str(cause))
         self.cause = cause
+        self.verb = plan.verb
+        self.again = plan.again
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """What holds, then the cause."""
         what = "the new pair serves; cleaning up after the old one did not end"
-        note = Message(place="deploy", what=what, remedy="inv deploy finishes it")
+        note = Message(place=self.verb, what=what, remedy=f"{self.again} finishes it")
         return (note, *self.cause.messages)

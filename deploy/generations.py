@@ -72,10 +72,19 @@ class Generation:
 
     @property
     def whole(self) -> bool:
-        """Whether each of its ranks is there, once, on a node of its own."""
+        """Whether each of its ranks is there, once, on a node of its own, all of one deployment."""
         found = [item.facts.rank for item in self.ranks]
         nodes = {item.node for item in self.ranks}
-        return found == list(range(self.size)) and len(nodes) == len(found)
+        return found == list(range(self.size)) and len(nodes) == len(found) and not self._mixed
+
+    @property
+    def _mixed(self) -> bool:
+        """Whether its containers are of several deployments, which have counted alike.
+
+        As when a node left the manifest's list and came back after the others had begun anew.
+        """
+        made = {(item.facts.lock_digest, _nnodes(item.facts.command)) for item in self.ranks}
+        return len(made) > 1
 
     @property
     def awake(self) -> bool:
@@ -130,6 +139,8 @@ class Generation:
         if self.missing:
             ranks = ", ".join(map(str, self.missing))
             return f"generation {self.number} has no container of rank {ranks} any more"
+        if self._mixed:
+            return f"generation {self.number} has containers of different deployments"
         return f"generation {self.number} has other containers than one on each node"
 
 
@@ -190,9 +201,14 @@ def history_of(containers: Mapping[str, Iterable[ContainerFacts]]) -> History:
 
 
 def replaced_lock(history: History, lock_digest: str) -> tuple[Generation, Generation] | None:
-    """The generation of a lock that a newer one has superseded, and the current one; or None."""
+    """The generation of a lock that a newer one has superseded, and the current one; or None.
+
+    None as well when a deploy of this very lock was begun and did not end: it was asked for.
+    """
     current = history.current
     if current is None or current.lock_digest == lock_digest:
+        return None
+    if any(g.lock_digest == lock_digest for g in history.unconfirmed):
         return None
     older = (g for g in history.superseded if g.number < current.number)
     found = next((g for g in older if g.lock_digest == lock_digest), None)

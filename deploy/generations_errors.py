@@ -38,23 +38,53 @@ class NoGenerationError(NodeError):
         return f"{number} (current)" if number == self.current else str(number)
 
 
-class CannotReturnError(NodeError):
-    """A generation is not complete on the nodes any more."""
+class UnknownGenerationError(NodeError):
+    """The nodes have no container of the generation whose logs are asked for."""
 
-    def __init__(self, number: int, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, number: int, existing: Sequence[int]) -> None:
+        super().__init__(str(number))
         self.number = number
-        self.why = why
+        self.existing = tuple(existing)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The one message."""
+        """The one message, which names what exists."""
+        return (
+            Message(
+                place="logs",
+                what=f"the nodes have no generation {self.number}",
+                found=", ".join(map(str, self.existing)) or "none",
+                remedy="take one of these, or leave out --generation"
+                if self.existing
+                else "nothing has been deployed yet: inv deploy",
+            ),
+        )
+
+
+class CannotReturnError(NodeError):
+    """A generation is not complete on the nodes any more; `others` are those that still are."""
+
+    def __init__(self, number: int, why: str, others: Sequence[int] = ()) -> None:
+        super().__init__(why)
+        self.number = number
+        self.why = why
+        self.others = tuple(others)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The one message, with a way to the newest generation that is complete."""
+        anew = (
+            "deploy its lock again: git checkout REVISION -- cluster.toml lockfile.json, then "
+            "inv deploy --older"
+        )
+        another = f"inv rollback {self.others[0]}, or " if self.others else ""
         return (
             Message(
                 place="rollback",
                 what=f"{self.why}; nothing was changed",
-                remedy="take another one (inv generations), or deploy its lock again: "
-                "git checkout REVISION -- cluster.toml lockfile.json, then inv deploy --older",
+                expected="all of its containers",
+                found=f"complete: {', '.join(map(str, self.others)) or 'no other generation'}",
+                remedy=f"{another}{anew}",
             ),
         )
 
@@ -89,12 +119,16 @@ class OlderLockError(LockError):
     def __init__(self, older: Generation, current: Generation) -> None:
         super().__init__(f"{older.number}, {current.number}")
         self.older = older.number
+        self.returns = older.whole
         self.current = current.number
         self.lock_digest = current.lock_digest
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The one message: what runs, and the three ways on."""
+        """The one message: what runs, and the ways on."""
+        back = f"inv rollback {self.older}, to start that generation again; "
+        if not self.returns:
+            back = ""
         return (
             Message(
                 place="lockfile.json",
@@ -102,8 +136,7 @@ class OlderLockError(LockError):
                 f"which generation {self.current} has replaced; nothing was changed",
                 expected=f"the lock of generation {self.current}, "
                 f"sha256:{short(self.lock_digest)}..., or a newer one",
-                remedy="git pull, if somebody else deployed it; inv rollback "
-                f"{self.older}, to start that generation again; inv deploy --older, to deploy "
-                "this lock anew",
+                remedy=f"git pull, if somebody else deployed it; {back}inv deploy --older, to "
+                "deploy this lock anew",
             ),
         )

@@ -99,13 +99,18 @@ def _moment(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RollbackReport:
-    """What a rollback did; `answer` is the completion, empty if that generation served already."""
+    """What a rollback did; `answer` is the completion, empty if that generation served already.
+
+    `before` is the generation that was current, 0 if there was none; `returns` says whether it is
+    complete, so that a rollback can bring it back.
+    """
 
     cluster: str
     plan: Plan
     before: int
     lock_digest: str
     answer: str
+    returns: bool = True
 
     @property
     def changed(self) -> bool:
@@ -119,7 +124,8 @@ class RollbackReport:
             return f"{self.cluster}: generation {number} serves already; nothing was changed"
         lines = [f"{self.cluster}: generation {number} serves again"]
         if self.before not in {0, number}:
-            lines.append(f"  kept    generation {self.before}; inv rollback {self.before} returns")
+            way = f"inv rollback {self.before} returns" if self.returns else "it is not complete"
+            lines.append(f"  kept    generation {self.before}; {way}")
         lines.append(f"  lock    sha256:{self.lock_digest.partition(':')[2] or 'unknown'}")
         if self.answer:
             lines.append(f"  answer  {self.answer.strip()!r}")

@@ -71,6 +71,7 @@ def rollback(
         before=0 if found.current is None else found.current.number,
         lock_digest="" if target is None else target.lock_digest,
         answer=applied.answer,
+        returns=found.current is not None and found.current.whole,
     )
 
 

@@ -122,7 +122,7 @@ def require_answer(todo: Plan, nodes: Nodes, timeout_s: float) -> None:
         from deploy.confirm import why_silent  # noqa: PLC0415 - for a failure alone
 
         verdict = why_silent(todo.restore.ranks, nodes, answer)
-        raise SilentPairError(head, timeout_s, answer, verdict)
+        raise SilentPairError(head, timeout_s, answer, verdict, todo.again)
 
 
 def _blobs_built(loaded: LoadedManifest, engine_id: str) -> frozenset[Digest]:

@@ -5,6 +5,7 @@ Nothing is made and nothing brought: the containers are there, stopped, with all
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deploy import switching
@@ -23,14 +24,17 @@ if TYPE_CHECKING:
 
 
 def plan_rollback(history: History, number: int | None) -> Plan:
-    """The actions after which generation `number` serves; None for the one before the current.
+    """The actions after which generation `number` serves; None for the one that served before.
 
+    That is the current one when a deploy was interrupted or left its failed ranks, else the one
+    before the current.
     Also finishes or undoes what was interrupted: the number may be the current generation's. Raises
     NoGenerationError, CannotReturnError and OtherModelError, before anything is changed.
     """
     target = _target(history, number)
     if not target.whole:
-        raise CannotReturnError(target.number, target.why_incomplete())
+        others = [item.number for item in history.superseded if item.whole]
+        raise CannotReturnError(target.number, target.why_incomplete(), others)
     _require_model(history, target)
     current = history.current
     steps = (
@@ -42,7 +46,8 @@ def plan_rollback(history: History, number: int | None) -> Plan:
     back = switching.restoring(current)
     if current is target and not target.awake:
         back = Restore(target.number, why_not=f"generation {target.number} did not serve before")
-    return switching.plan_of(target.number, steps, back, at=target.at)
+    plan = switching.plan_of(target.number, steps, back, at=target.at)
+    return replace(plan, verb="rollback", again=f"inv rollback {target.number}")
 
 
 def _target(history: History, number: int | None) -> Generation:
@@ -52,11 +57,14 @@ def _target(history: History, number: int | None) -> Generation:
         if found is None or not found.confirmed:
             raise NoGenerationError(number, confirmed, _number(history.current))
         return found
-    limit = _number(history.current) or history.newest + 1
+    current = history.current
+    if current is not None and current.whole and history.unconfirmed:
+        return current  # the way back from a deploy that did not end is the pair before it
+    limit = _number(current) or history.newest + 1
     older = [item for item in history.superseded if item.number < limit]
     for item in (*older, *history.superseded):
         return item
-    raise NoGenerationError(None, confirmed, _number(history.current))
+    raise NoGenerationError(None, confirmed, _number(current))
 
 
 def _number(generation: Generation | None) -> int:

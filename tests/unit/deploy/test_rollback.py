@@ -7,6 +7,14 @@ import pytest
 
 from builder.digest import digest_bytes
 from deploy.actions import Phase, RemoveContainer, StopContainer
+from deploy.errors import (
+    CleanupFailedError,
+    DeployFailedError,
+    DeployInterruptedError,
+    OldPairDownError,
+    Outcome,
+    Rollback,
+)
 from deploy.generations import history_of, replaced_lock
 from deploy.generations_errors import (
     CannotReturnError,
@@ -101,7 +109,50 @@ def test_with_nothing_to_go_back_to_what_exists_is_said() -> None:
 def test_a_pair_that_has_lost_a_rank_is_refused() -> None:
     one, _ = pair(1)
     found = history_of({A: [one, pair(2, "")[0]], B: [pair(2, "")[1]]})
-    with pytest.raises(CannotReturnError, match="no container of rank 1 any more"):
+    with pytest.raises(CannotReturnError, match="no container of rank 1 any more") as caught:
+        plan_rollback(found, 1)
+    assert "git checkout" in str(caught.value)
+    assert "inv rollback" not in str(caught.value)
+
+
+def test_who_asks_for_a_pair_that_is_not_whole_is_told_which_one_is() -> None:
+    one, _ = pair(2)
+    serving = pair(3, "")
+    found = history_of({A: [pair(1)[0], one, serving[0]], B: [pair(1)[1], serving[1]]})
+    with pytest.raises(CannotReturnError, match=r"inv rollback 1, or"):
+        plan_rollback(found, None)
+
+
+def test_the_way_back_from_a_deploy_that_did_not_end_is_the_pair_before_it() -> None:
+    for end in (".trial", ".failed"):
+        stopped = pair(2, "", running=False)
+        plan = plan_rollback(of(pair(1), stopped, pair(3, end)), None)
+        assert plan.generation == 2
+        assert plan.again == "inv rollback 2"
+        assert plan_rollback(of(pair(1, ""), pair(2, end)), None).generation == 1
+    lost = history_of({A: [pair(1)[0], pair(2, "")[0]], B: [pair(1)[1], pair(3, ".trial")[1]]})
+    assert plan_rollback(lost, None).generation == 1
+
+
+def test_a_failed_rollback_is_told_as_one_and_begun_again_by_its_own_command() -> None:
+    plan = plan_rollback(of(pair(1), pair(2, "")), None)
+    undone = Rollback(Outcome.ANSWERS, plan.restore, (), (), started_again=True)
+    message = DeployFailedError(DeployInterruptedError(), undone, plan).messages[-1]
+    assert (message.place, message.remedy) == (
+        "rollback",
+        "repair the cause above, then: inv rollback 1",
+    )
+    assert "inv rollback 1 finishes it" in str(CleanupFailedError(DeployInterruptedError(), plan))
+    down = Rollback(Outcome.DOWN, plan.restore, (), (OldPairDownError([B]),), started_again=True)
+    assert "then inv rollback 1, or inv rollback 2: both" in str(
+        DeployFailedError(DeployInterruptedError(), down, plan)
+    )
+
+
+def test_containers_of_different_deployments_are_no_generation_to_go_back_to() -> None:
+    other = pair(1, lock_digest=digest_bytes(b"of a time when there were other nodes"))
+    found = history_of({A: [pair(1)[0], pair(2, "")[0]], B: [other[1], pair(2, "")[1]]})
+    with pytest.raises(CannotReturnError, match="containers of different deployments"):
         plan_rollback(found, 1)
 
 
@@ -124,6 +175,12 @@ def test_only_a_lock_that_a_newer_pair_has_replaced_is_older() -> None:
     assert "inv rollback 1" in str(error)
     assert replaced_lock(found, new) is None
     assert replaced_lock(found, digest_bytes(b"never seen")) is None
+    begun = of(pair(1, lock_digest=old), pair(2, ""), pair(3, ".trial", lock_digest=old))
+    assert replaced_lock(begun, old) is None
+    lost = history_of({A: [pair(1, lock_digest=old)[0], pair(2, "")[0]], B: [pair(2, "")[1]]})
+    replaced = replaced_lock(lost, old)
+    assert replaced is not None
+    assert "inv rollback" not in str(OlderLockError(*replaced))
     rolled_back = of(pair(1, "", lock_digest=old), pair(2, lock_digest=new))
     assert replaced_lock(rolled_back, new) is None
 
