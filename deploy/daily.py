@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from builder.edges.files import read_manifest
 from deploy.generations import history_of, short
+from deploy.generations_errors import UnknownGenerationError
 from deploy.halfway import half_states
 from deploy.plan import make_plan
 from deploy.reaching import guarded, reached, wanted_by
@@ -63,21 +64,29 @@ def stop(file: Path, *, remove: bool = False, break_guard: bool = False) -> Stop
         guarded(nodes, "stop", by_force=break_guard),
     ):
         ended, unstopped = each({name: partial(end, node) for name, node in nodes.items()})
-    pairs = ((node, container) for node, names in ended.items() for container in names)
-    failure = failure_of((*unreached, *unstopped))
-    return StopReport(loaded.manifest.name, tuple(pairs), remove, failure)
+    serving = history_of(ended).current
+    return StopReport(
+        cluster=loaded.manifest.name,
+        containers=tuple((node, facts.name) for node, found in ended.items() for facts in found),
+        removed=remove,
+        failure=failure_of((*unreached, *unstopped)),
+        served=0 if serving is None else serving.number,
+    )
 
 
 def logs(file: Path, *, tail: int, generation: int | None = None) -> LogsReport:
     """The last `tail` lines of every rank's log.
 
     Of a generation if one is given, else of the current one and of what was never confirmed. A node
-    that cannot be asked is told in the report, unless no node can be reached.
+    that cannot be asked is told in the report, unless no node can be reached. When all can,
+    UnknownGenerationError if none has a container of that number.
     """
     loaded = read_manifest(file)
     with reached(loaded) as (nodes, unreached):
         containers, unlisted = each({name: node.containers for name, node in nodes.items()})
         history = history_of(containers)
+        if generation is not None and not (unreached or unlisted or history.find(generation)):
+            raise UnknownGenerationError(generation, [item.number for item in history.generations])
         shown = _shown(history, generation)
         tasks = {
             name: partial(_logs, nodes[name], name, tail, [c for n, c in shown if n == name])
@@ -94,19 +103,20 @@ def logs(file: Path, *, tail: int, generation: int | None = None) -> LogsReport:
     )
 
 
-def _stop_all(node: RemoteNode) -> list[str]:
-    names = [container.name for container in node.containers() if container.running]
-    for name in names:
-        node.stop(name)
-    return names
+def _stop_all(node: RemoteNode) -> list[ContainerFacts]:
+    """What ran, as it was seen before it was stopped."""
+    found = [container for container in node.containers() if container.running]
+    for container in found:
+        node.stop(container.name)
+    return found
 
 
-def _remove_all(node: RemoteNode) -> list[str]:
-    names = [container.name for container in node.containers()]
-    for name in names:
-        node.stop(name)
-        node.remove(name)
-    return names
+def _remove_all(node: RemoteNode) -> list[ContainerFacts]:
+    found = list(node.containers())
+    for container in found:
+        node.stop(container.name)
+        node.remove(container.name)
+    return found
 
 
 def _shown(history: History, number: int | None) -> list[tuple[str, ContainerFacts]]:

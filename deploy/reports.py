@@ -225,13 +225,15 @@ class StatusReport:
 class StopReport:
     """The containers that were stopped or removed, as (node, container name); images stay.
 
-    `failure` is why those of some nodes were not.
+    `failure` is why those of some nodes were not. `served` is the generation that was to serve, 0
+    if none of it was found.
     """
 
     cluster: str
     containers: tuple[tuple[str, str], ...]
     removed: bool
     failure: SparklockError | None = None
+    served: int = 0
 
     def text(self) -> str:
         """What was stopped or removed as lines of plain text."""
@@ -239,11 +241,16 @@ class StopReport:
             where = "" if self.failure is None else " on the nodes in reach"
             nothing = "nothing was deployed" if self.removed else "nothing ran"
             return f"{self.cluster}: {nothing}{where}"
-        done = "stopped; inv deploy or inv rollback starts them again"
-        if self.removed:
-            done = "removed, images and model files stay"
+        done = "removed, images and model files stay" if self.removed else self._stopped()
         lines = [f"  {node}  {name}" for node, name in self.containers]
         return "\n".join([f"{self.cluster}: {done}", *lines])
+
+    def _stopped(self) -> str:
+        """That they were stopped, and the command that starts the same ones again."""
+        if not self.served:
+            return "stopped; inv deploy brings a pair that serves"
+        number = self.served
+        return f"stopped; inv rollback {number}, or inv deploy of the same lock, starts it again"
 
     def as_json(self) -> dict[str, JsonValue]:
         """What was stopped or removed as a JSON object."""

@@ -70,6 +70,9 @@ def test_a_stopped_pair_is_started_again_by_a_deploy_and_no_new_one_is_made(
     before = served.containers()
     stopped = daily.stop(served.file)
     assert len(stopped.containers) == len(NODES)
+    assert "inv rollback 1, or" in stopped.text()
+    with pytest.raises(generations_errors.UnknownGenerationError, match="no generation 7"):
+        daily.logs(served.file, tail=1, generation=7)
     assert "nothing ran" in daily.stop(served.file).text()
     report = served.deploy()
     assert (report.generation, report.changed) == (1, True)
