@@ -9,6 +9,7 @@ from builder.errors import LockError, Message, NodeError, SparklockError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from builder.digest import Digest
     from deploy.guard import Holder
@@ -45,15 +46,23 @@ class OneNodeError(NodeError):
 
 
 class SshError(OneNodeError):
-    """No connection: `destination` is what ssh was asked for, `detail` the end of its stderr."""
+    """No connection: `destination` is what ssh was asked for, `detail` the end of its stderr.
+
+    `config` is the ssh_config it was given, so that a remedy names a command that does the same.
+    """
 
     what = "ssh failed"
     remedy = "see ssh's own words above"
 
-    def __init__(self, node: str, destination: str, detail: str) -> None:
+    def __init__(
+        self, node: str, destination: str, detail: str, config: Path | None = None
+    ) -> None:
         super().__init__(node, detail=detail)
         self.destination = destination
-        self.remedy = self.remedy.format(destination=shlex.quote(destination))
+        self.remedy = self.remedy.format(
+            destination=shlex.quote(destination),
+            ssh=shlex.join(("ssh", "-F", str(config)) if config else ("ssh",)),
+        )
 
 
 class SshMissingError(SshError):
@@ -76,7 +85,7 @@ class NodeUnreachableError(SshError):
     """The address does not answer in time."""
 
     what = "the node does not answer"
-    remedy = "switch the node on and check its cable and address: ssh -v {destination} true"
+    remedy = "switch the node on and check its cable and address: {ssh} -v {destination} true"
 
 
 class NodeUnresolvedError(SshError):
@@ -93,7 +102,7 @@ class HostKeyUnknownError(SshError):
 
     what = "the host key of the node is not known"
     remedy = (
-        "connect once by hand and compare the fingerprint with the node's own: ssh {destination}"
+        "connect once by hand and compare the fingerprint with the node's own: {ssh} {destination}"
     )
 
 

@@ -257,7 +257,7 @@ class NodeConnection:
         if not kinds and self._still_tries():
             kinds = [node_errors.NodeUnreachableError]
         kind = kinds[0] if kinds else node_errors.SshError
-        return kind(self.node, self.destination.ssh, said)
+        return kind(self.node, self.destination.ssh, said, self.destination.config)
 
     def _still_tries(self) -> bool:
         """Whether ssh waits for an answer; one that gave up closes its output before it ends."""

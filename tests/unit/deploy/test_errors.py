@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from builder.digest import digest_bytes
@@ -21,7 +23,14 @@ def test_every_ssh_failure_has_its_own_words_and_a_remedy_with_the_destination_q
         (message,) = kind("spark-a", "me@spark a", "said").messages
         assert message.place == "node spark-a"
         assert message.detail == "said"
-        assert "{destination}" not in message.remedy
+        assert "{" not in message.remedy
+
+
+def test_a_command_to_try_takes_the_same_ssh_config() -> None:
+    plain = node_errors.NodeUnreachableError("a", "me@a", "")
+    own = node_errors.NodeUnreachableError("a", "me@a", "", Path("my lab/ssh_config"))
+    assert plain.remedy.endswith("ssh -v me@a true")
+    assert own.remedy.endswith("ssh -F 'my lab/ssh_config' -v me@a true")
 
 
 def test_a_pull_that_lacks_a_blob_names_it_and_how_to_get_it() -> None:
