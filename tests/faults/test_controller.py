@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.faults.conftest import Case
+from tests.faults.conftest import Case, at
 from tests.faults.pieces import at_every
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults]
 SEED: Final = 4
-FEW: Final = 4
+FEW: Final = 2
 MANY: Final = 200
 
 
@@ -47,12 +47,12 @@ def kill_at_random(pair: Pair, whole: Run, count: int) -> None:
     at_every(pair, tuple(moments), inject)
 
 
-@pytest.mark.parametrize("part", [0, 1, 2, 3])
+@pytest.mark.parametrize("begin", ["> stop the old", "> start the head", "> keep the old"])
 def test_a_controller_that_is_killed_at_a_step(
-    pair: Pair, steps: tuple[str, ...], part: int
+    pair: Pair, steps: tuple[str, ...], begin: str
 ) -> None:
-    """Four steps of all; the long form has every one."""
-    kill_at(pair, steps[(len(steps) - 1) * (part + 1) // 4])
+    """Before the switch, in it and after it; the long form has every step."""
+    kill_at(pair, at(steps, begin))
 
 
 @pytest.mark.long

@@ -116,11 +116,9 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "disk of the model full": model_disk_full,
     "disk of the engine full": engine_disk_full,
 }
-SHORT: Final = (
-    ("engine stopped", "spark-b", "> create the new"),
+SHORT: Final = (  # one of each kind, spread over the steps and the nodes
     ("engine killed", "spark-a", "> stop the old"),
     ("engine restarted", "spark-b", "> start the head"),
-    ("power cut", "spark-b", "> stop the old"),
     ("power cut and back", "spark-a", "> accept"),
     ("link between nodes cut", "spark-b", "> start the workers"),
     ("link loses packets", "spark-b", "> bring"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.lab, pytest.mark.faults]
 
 
+@pytest.mark.long  # tests/integration/deploy/test_faults.py has it as well
 def test_a_second_deploy_is_told_who_is_at_work(pair: Pair, steps: tuple[str, ...]) -> None:
     case = Case(pair, "a second deploy")
     first = case.run(at(steps, "> stop the old"))
