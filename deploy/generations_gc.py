@@ -55,7 +55,9 @@ def sort_out(
         used = {item.image_id for item in here} | {item.image for item in here} | {spared}
         garbage[node] = Garbage(
             containers=tuple(item.facts.name for item in gone if item.node == node),
-            images=tuple(i.name for i in named if used.isdisjoint({i.name, i.engine_id})),
+            images=tuple(
+                i.name for i in named if i.is_tunnel or used.isdisjoint({i.name, i.engine_id})
+            ),
         )
     return Kept(tuple(sorted(numbers, reverse=True)), garbage)
 

@@ -88,12 +88,21 @@ class ImageFacts:
         return bool(self.tags) and all(tag.endswith(TRIAL) for tag in self.tags)
 
 
+TUNNEL: Final = "127.0.0.1:"
+"""How the names begin under which images come to a node; one that is left was interrupted."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImageName:
     """A name that an engine has for an image, such as `sparklock/lab:0123456789ab`."""
 
     name: str
     engine_id: str
+
+    @property
+    def is_tunnel(self) -> bool:
+        """Whether it is the name of one deploy's tunnel, which no container ever uses."""
+        return self.name.startswith(TUNNEL)
 
 
 class RegistryAnswer(Enum):

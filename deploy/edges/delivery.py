@@ -149,6 +149,7 @@ class ImageDelivery:
                 self._prove(name, facts)
                 self.engine.tag(name, image.reference)
                 self._discard(image.reference + TRIAL)
+                self._discard_tunnels(image)
                 return
         raise node_errors.EngineNotFoundError(
             self.connection.node, f"tag image {image.reference}", "the image is gone"
@@ -222,6 +223,7 @@ class ImageDelivery:
         finally:
             for other in {name, image.reference + TRIAL}:  # the last one a killed deploy may leave
                 self._discard(other)
+        self._discard_tunnels(image)
         if self._pulled_base:
             self._discard(self._pulled_base)
 
@@ -244,6 +246,13 @@ class ImageDelivery:
     def _discard(self, name: str) -> None:
         with suppress(node_errors.EngineNotFoundError):
             self.engine.untag(name)
+
+    def _discard_tunnels(self, image: WantedImage) -> None:
+        """Take away the names that pulls have left which were interrupted at their end."""
+        repository, _, _ = image.reference.rpartition(":")
+        for left in self.engine.image_names(repository):
+            if left.is_tunnel:
+                self._discard(left.name)
 
     def _require_room(self, size_bytes: int, facts: EngineFacts) -> None:
         free = free_bytes(self.connection, facts.data_root)

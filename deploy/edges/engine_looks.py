@@ -94,14 +94,17 @@ class EngineLooks:
             return frozenset(str(item["Id"]) for item in self._reads.images())
 
     def image_names(self, repository: str) -> tuple[ImageName, ...]:
-        """Every name of an image in a repository, such as `sparklock/lab`, sorted."""
+        """Every name of an image in a repository, such as `sparklock/lab`, sorted.
+
+        Those under which it came through a tunnel are among them.
+        """
         with self._looking("list images"):
             found = [
                 ImageName(str(name), str(item["Id"]))
                 for item in self._reads.images()
-                for name in item.get("RepoTags") or ()
+                for name in (*(item.get("RepoTags") or ()), *(item.get("RepoDigests") or ()))
             ]
-        own = (item for item in found if item.name.rpartition(":")[0] == repository)
+        own = (item for item in found if _is_in(item, repository))
         return tuple(sorted(own, key=lambda item: item.name))
 
     def images(self, ids: Collection[str]) -> tuple[ImageFacts, ...]:
@@ -179,6 +182,12 @@ class EngineLooks:
         """What the status of an answer says."""
         kinds = {404: node_errors.EngineNotFoundError, 409: node_errors.EngineConflictError}
         return kinds.get(status, node_errors.EngineError)(self.node, call, explanation)
+
+
+def _is_in(image: ImageName, repository: str) -> bool:
+    if image.is_tunnel:
+        return image.name.partition("@")[0].partition("/")[2] == repository
+    return image.name.rpartition(":")[0] == repository
 
 
 def _container(found: Mapping[str, Any]) -> ContainerFacts:

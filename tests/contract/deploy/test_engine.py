@@ -19,7 +19,7 @@ from deploy.edges.scene import look, sockets_of
 from deploy.edges.ssh import NodeConnection
 from deploy.launch import BindMount, ContainerSpec
 from deploy.rights import rights
-from deploy.state import ImageStore
+from deploy.state import ImageName, ImageStore
 from tests.contract.deploy.conftest import until
 from tests.contract.deploy.images import SmallImage, small_image
 
@@ -115,6 +115,21 @@ def test_the_names_of_a_clusters_images_are_told_and_no_others(
         engine.untag(f"{repository}-2:same")
     assert names[reference] == image.wanted.config_digest
     assert not any(name.startswith(f"{repository}-2") for name in names)
+
+
+def test_the_name_of_a_tunnel_that_a_pull_left_is_told(engine: Engine, image: SmallImage) -> None:
+    reference = image.wanted.reference
+    repository = reference.rpartition(":")[0]
+    before = {item for item in engine.image_names(repository) if item.is_tunnel}
+    with BlobServer(image.offer, lambda _: None) as server:
+        source = f"127.0.0.1:{server.port}/{repository}"
+        engine.pull(source, image.wanted.manifest_digest, lambda: False)
+    left = {item for item in engine.image_names(repository) if item.is_tunnel} - before
+    name = f"{source}@{image.wanted.manifest_digest}"
+    assert left == {ImageName(name, image.wanted.config_digest)}
+    engine.untag(name)
+    assert name not in {item.name for item in engine.image_names(repository)}
+    assert engine.image(reference) is not None
 
 
 def test_an_image_that_is_not_there_is_none(engine: Engine) -> None:

@@ -62,6 +62,12 @@ def test_what_runs_is_never_removed_nor_its_image() -> None:
     assert "sparklock/pair:1" not in kept.garbage[A].images
 
 
+def test_the_name_of_a_tunnel_goes_also_from_an_image_that_stays() -> None:
+    left = ImageName("127.0.0.1:4000/sparklock/pair@sha256:4", "sha256:4")
+    kept = sort_out(history(), {A: [*IMAGES, left], B: []}, keep=9)
+    assert kept.garbage[A].images == ("sparklock/pair:2", "sparklock/pair:7", left.name)
+
+
 def test_what_went_is_told_node_by_node() -> None:
     kept = sort_out(history(), {A: IMAGES, B: []}, keep=9)
     sweep = Sweep("pair", kept, dry_run=True, in_use=((A, "sparklock/pair:7"),))
