@@ -146,7 +146,10 @@ def written(changes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def strangers(
     listed: Sequence[Mapping[str, Any]], cluster: str, image_ids: frozenset[str]
 ) -> tuple[Stranger, ...]:
-    """The running containers of the engine's list that are not ours and look as if they were."""
+    """The running containers that are no cluster's and look as if they were this one's.
+
+    Another cluster's may have the very same image, or a name that begins like ours.
+    """
     found = []
     for item in listed:
         name = str((item.get("Names") or [""])[0]).removeprefix("/")
@@ -156,8 +159,8 @@ def strangers(
             or image.startswith(f"sparklock/{cluster}:")
             or name.startswith(f"sparklock-{cluster}-")
         )
-        ours = (item.get("Labels") or {}).get(keys.CLUSTER) == cluster
-        if alike and not ours and item.get("State") == "running":
+        of_a_cluster = keys.CLUSTER in (item.get("Labels") or {})
+        if alike and not of_a_cluster and item.get("State") == "running":
             found.append(Stranger(name, image))
     return tuple(sorted(found, key=lambda stranger: stranger.name))
 

@@ -300,12 +300,19 @@ def test_changed_files_come_without_the_folders_above_them() -> None:
 
 def test_strangers_run_our_image_or_have_our_names_and_not_our_label() -> None:
     ours = {"io.sparklock.cluster": "pair"}
+    theirs = {"io.sparklock.cluster": "pair-b"}
     listed: list[dict[str, Any]] = [
         {"Names": ["/a"], "Image": "x", "ImageID": "i", "State": "running", "Labels": ours},
         {"Names": ["/b"], "Image": "x", "ImageID": "i", "State": "running", "Labels": {}},
         {"Names": ["/c"], "Image": "sparklock/pair:1", "ImageID": "j", "State": "running"},
         {"Names": ["/d"], "Image": "x", "ImageID": "i", "State": "exited", "Labels": {}},
         {"Names": ["/sparklock-pair-g1-r0"], "Image": "y", "ImageID": "k", "State": "running"},
+        {
+            "Names": ["/sparklock-pair-b-g1-r0"],
+            "ImageID": "i",
+            "State": "running",
+            "Labels": theirs,
+        },
         {"Names": ["/other"], "Image": "y", "ImageID": "k", "State": "running"},
     ]
     found = strangers(listed, "pair", frozenset({"i"}))
