@@ -58,13 +58,15 @@ def observe_unlocked(
     manifest: ClusterManifest, node: Node, connection: NodeConnection, engine: Engine
 ) -> NodeState:
     """A node as it is without a lock: nothing is known of image and model files."""
-    facts, containers = engine.facts(), engine.containers(manifest.name)
-    others = engine.others(manifest.name)
-    # Not before: the socket of a rank that ends in between would seem to be somebody else's.
-    machine = ask_host(manifest, node, connection, containers)
+    with ThreadPoolExecutor(1) as pool:
+        facts = pool.submit(engine.facts)  # the engine starts programs for it
+        containers = engine.containers(manifest.name)
+        others = engine.others(manifest.name)
+        # Not before: the socket of a rank that ends in between would seem to be somebody else's.
+        machine = ask_host(manifest, node, connection, containers)
     return NodeState(
         node=node.name,
-        engine=facts,
+        engine=facts.result(),
         image=None,
         untagged=None,
         containers=containers,
