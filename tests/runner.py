@@ -24,6 +24,7 @@ PACKAGE_OF_TESTS: Mapping[str, str] = {
     "mmdebstrap": "mmdebstrap",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "openssl": "openssl",
+    "ping": "iputils-ping",
     "skopeo": "skopeo",
     "systemd-analyze": "systemd",
     "umoci": "umoci",
