@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deploy import daily
 from tests.integration.verify.conftest import locked_pair, not_passed
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def test_both_stores_run_the_locked_image_and_its_name_is_told_by_the_store(
     mixed_lab: LabState, tmp_path: Path
 ) -> None:
     pair = locked_pair(mixed_lab, tmp_path)
+    daily.stop(pair.manifest_path, remove=True)  # other tests deploy newer locks of this cluster
     pair.deploy()
     report = pair.verify()
     assert not_passed(report) == set()
