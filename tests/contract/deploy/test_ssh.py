@@ -91,7 +91,7 @@ def no_name(sshd: Sshd) -> Destination:
 @pytest.mark.parametrize(
     ("reach", "kind", "remedy"),
     [
-        (unknown_key, node_errors.HostKeyUnknownError, "ssh unknown"),
+        (unknown_key, node_errors.HostKeyUnknownError, "ssh_config unknown"),
         (changed_key, node_errors.HostKeyChangedError, "ssh-keygen -R"),
         (wrong_key, node_errors.SshPermissionError, "ssh-copy-id denied"),
         (no_listener, node_errors.NodeRefusedError, "start sshd"),
