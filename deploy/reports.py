@@ -293,7 +293,7 @@ class LogsReport:
     def text(self) -> str:
         """The logs, each under a line that names node, rank and container."""
         if not self.logs and self.kept:
-            return f"{self.cluster}: no log; inv logs --generation {self.kept[0]} shows one kept"
+            return f"{self.cluster}: no log; inv logs --generation {max(self.kept)} shows one kept"
         if not self.logs:
             where = "" if self.failure is None else " on the nodes in reach"
             return f"{self.cluster}: nothing is deployed{where}"
