@@ -214,7 +214,9 @@ class PlaceModel(Action):
 
     @property
     def what(self) -> str:
-        """Number of files and the folder."""
+        """Number of files and the folder; without files, only what a failure would put back."""
+        if not self.files:
+            return f"keep the model as it is placed in {self.folder}"
         return f"place model: {_files(len(self.files))} in {self.folder}"
 
 

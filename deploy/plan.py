@@ -15,7 +15,7 @@ from deploy.caches import chosen_cache
 from deploy.generations import history_of, short
 from deploy.images import images_of
 from deploy.state import Standing
-from deploy.weights import missing_model, places, settles, sharing
+from deploy.weights import missing_model, placed_before, places, settles, sharing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -108,6 +108,7 @@ def _finish(
         (
             (Phase.STOP, _stop_others(history, trial.number)),
             (Phase.PREPARE, images_of(wanted, states)),
+            (Phase.PLACE, _place(wanted, states, history)),
             (Phase.CONFIRM, _confirm(trial.names, "it was started and never confirmed")),
             *_after(wanted, states, history, trial),
         ),
@@ -139,7 +140,7 @@ def _replace(
             *shared.phases,
             (Phase.CREATE, _create(wanted, states, number, reason)),
             (Phase.STOP, switching.stop(rest, reason)),
-            (Phase.PLACE, places(wanted, states)),
+            (Phase.PLACE, _place(wanted, states, history)),
             (Phase.START_WORKERS, workers),
             (Phase.START_HEAD, head),
             (Phase.CONFIRM, _confirm(names)),
@@ -152,6 +153,15 @@ def _replace(
         ),
         switching.restoring(history.current),
     )
+
+
+def _place(
+    wanted: Wanted, states: Mapping[str, NodeState], history: History
+) -> Iterator[AnyAction]:
+    """The model into its place, in a way that can be undone for the pair that serves."""
+    current = "" if history.current is None else history.current.model_digest
+    yield from places(wanted, states)
+    yield from placed_before(wanted, states, current)
 
 
 def _after(

@@ -141,6 +141,24 @@ def places(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[PlaceMod
             yield PlaceModel(node.name, "it was brought", folder, files, replaced)
 
 
+def placed_before(
+    wanted: Wanted, states: Mapping[str, NodeState], current_model: str
+) -> Iterator[PlaceModel]:
+    """What has a failed plan put back the files that an interrupted deploy had replaced.
+
+    `current_model` is the model of the pair that would be restored; empty if unknown. Nothing moves
+    forward here: the wanted files are in their places. Where the pair has the same model, what is
+    kept belongs to an earlier one, and stays.
+    """
+    if current_model in {"", wanted.model_digest}:
+        return
+    for node in wanted.manifest.nodes:
+        state = states[node.name]
+        if state.model_transfer and not missing_model(wanted, state):
+            folder = wanted.manifest.model_path(node)
+            yield PlaceModel(node.name, "an interrupted deploy has placed it", folder, (), ())
+
+
 def settles(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[SettleModel]:
     """What drops files that were replaced, and whatever else a transfer left."""
     for node in wanted.manifest.nodes:

@@ -162,6 +162,18 @@ def test_what_was_kept_first_is_what_comes_back(
     assert texts(theirs) == {"config": "confirmed"}
 
 
+def test_what_a_killed_deploy_replaced_comes_back_when_the_next_one_had_nothing_to_place(
+    model: ModelFolder, ours: Path, theirs: Path
+) -> None:
+    write(theirs, config="confirmed")
+    files = write(ours, config="killed deploy")
+    model.send(files, ours, QUIET)
+    model.place(files, ("config",))
+    model.place((), ())
+    model.restore(())
+    assert texts(theirs) == {"config": "confirmed"}
+
+
 def test_a_link_is_followed_when_read_and_replaced_itself(
     model: ModelFolder, ours: Path, theirs: Path
 ) -> None:

@@ -398,3 +398,34 @@ def test_a_plan_is_printed_by_phase_with_reasons_and_as_json() -> None:
 )
 def test_sizes_are_told_in_powers_of_a_thousand(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_what_an_interrupted_deploy_replaced_of_the_model_goes_back_if_the_next_one_fails(
+    *, started: bool
+) -> None:
+    other = digest_bytes(b"another model")
+    states = {
+        node: replace(
+            state,
+            model_transfer=True,
+            containers=(
+                container(GOAL, rank, model_digest=other, running=False, spec_digest=other),
+                *((container(GOAL, rank, 2, name=f"sparklock-pair-g2-r{rank}.trial"),) * started),
+            ),
+        )
+        for rank, (node, state) in enumerate(serving(GOAL).items())
+    }
+    plan = make_plan(GOAL, states)
+    placed = [action for action in plan.actions if isinstance(action, PlaceModel)]
+    assert [(action.node, action.files) for action in placed] == [(A, ()), (B, ())]
+    assert plan.restore.generation == 1
+
+    same = {
+        node: replace(
+            state,
+            containers=tuple(replace(c, model_digest=GOAL.model_digest) for c in state.containers),
+        )
+        for node, state in states.items()
+    }
+    assert PlaceModel not in {type(action) for action in make_plan(GOAL, same).actions}
