@@ -116,8 +116,7 @@ def test_a_changed_stream_is_refused_or_gives_the_same_bytes(
     for _ in range(data.draw(st.integers(1, 3))):
         changed[data.draw(st.integers(0, len(stored) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     said = [outcome(bytes(changed), engine, piece_bytes) for engine in ENGINES]
-    # One may take what the other refuses, such as a code that no byte of the stream uses.
-    assert all(text == plain for text in said if isinstance(text, bytes))
+    assert [text for text in said if isinstance(text, bytes)] in ([], [plain, plain])
 
 
 @given(st.binary(max_size=300), PIECES)
