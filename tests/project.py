@@ -63,7 +63,7 @@ entries = {{ New = ["new", "New"] }}
 
 [[image.file]]
 source = "files/template.jinja"
-target = "/work/template.jinja"
+target = "/apps/template.jinja"
 
 [vllm]
 version = "1.0"
@@ -114,13 +114,13 @@ BASE: Final = (
     symlink("lib", "usr/lib"),
     file("usr/bin/sh", ELF, mode=0o755),
     file("usr/local/bin/vllm", b"#!/bin/sh\n", mode=0o755),
-    file("work/run.sh", b'#!/bin/sh\nexec "$@"\n', mode=0o755),
+    file("apps/run.sh", b'#!/bin/sh\nexec "$@"\n', mode=0o755),
     *package(SITE, {"registry.py": REGISTRY_TEXT, "old.py": "class Old: ...\n"}),
     file(f"{SITE}/{MODELS}/__pycache__/registry.cpython-312.pyc", b"old code"),
 )
 BASE_CONFIG: Final[dict[str, JsonValue]] = {
-    "Entrypoint": ["/work/run.sh"],
-    "WorkingDir": "/work",
+    "Entrypoint": ["/apps/run.sh"],
+    "WorkingDir": "/apps",
     "Env": ["PATH=/usr/local/bin:/usr/bin"],
 }
 DONOR: Final = tuple(

@@ -79,7 +79,7 @@ def document() -> dict[str, Any]:
                 }
                 for name in NAMES
             ],
-            "file": [{"source": name, "target": f"/work/{name}"} for name in OWN],
+            "file": [{"source": name, "target": f"/apps/{name}"} for name in OWN],
             "config": {"env": {"A": "1", "B": "2"}},
         },
         "vllm": {"version": "1.0"},

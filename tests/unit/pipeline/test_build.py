@@ -178,7 +178,7 @@ def test_grafts_edits_and_own_files_are_in_the_image(project: Project) -> None:
     built = project.build()
 
     assert project.content(built, f"/{SITE}/{MODELS}/new.py") == b"class New: ...\n"
-    assert project.content(built, "/work/template.jinja") == b"{{ messages }}\n"
+    assert project.content(built, "/apps/template.jinja") == b"{{ messages }}\n"
     assert b'"New": ("new", "New"),\n}\n\n_MORE' in project.content(built, f"/{REGISTRY}")
     assert project.content(built, f"/{SITE}/{MODELS}/old.py") == b"class Old: ...\n"
     assert not [path for path in project.tree(built).entries if path.endswith(".pyc")]
@@ -303,7 +303,7 @@ def test_files_go_through_the_bases_linked_folders(project: Project) -> None:
             *package(site, {"registry.py": REGISTRY_TEXT, "old.py": "class Old: ...\n"}),
         )
     )
-    project.edit("/work/template.jinja", "/usr/local/lib/template.jinja")
+    project.edit("/apps/template.jinja", "/usr/local/lib/template.jinja")
 
     built = project.build()
 
@@ -358,7 +358,7 @@ def test_the_epoch_comes_from_the_base_unless_stated(project: Project) -> None:
 
 
 def test_changes_of_the_configuration_are_in_the_lock_and_in_the_image(project: Project) -> None:
-    changes = 'entrypoint = ["/bin/sh"]\nenv = { A = "1" }\nworkdir = "/work"'
+    changes = 'entrypoint = ["/bin/sh"]\nenv = { A = "1" }\nworkdir = "/apps"'
     project.edit("[vllm]\n", f"[image.config]\n{changes}\n\n[vllm]\n")
 
     built = project.build()

@@ -135,10 +135,10 @@ def test_a_file_outside_of_packages_is_patched_below_a_root_and_keeps_its_mode(
     project: Project,
 ) -> None:
     change = diff_of("run.sh", 'exec "$@"\n', 'echo up\nexec "$@"\n', start=2)
-    built = patched(project, change, start='root = "/work"').build()
+    built = patched(project, change, start='root = "/apps"').build()
 
-    assert project.content(built, "/work/run.sh") == b'#!/bin/sh\necho up\nexec "$@"\n'
-    assert project.tree(built).entries["work/run.sh"].mode == 0o755
+    assert project.content(built, "/apps/run.sh") == b'#!/bin/sh\necho up\nexec "$@"\n'
+    assert project.tree(built).entries["apps/run.sh"].mode == 0o755
     assert built.lock.image.patches[0].mode == "0755"
 
 

@@ -185,12 +185,12 @@ BROKEN: dict[str, tuple[Callable[[Project], object], type[SparklockError], list[
         [f"/{REGISTRY}"],
     ),
     "an own file in the place of a folder": (
-        lambda p: p.edit("/work/template.jinja", "/bin"),
+        lambda p: p.edit("/apps/template.jinja", "/bin"),
         TargetIsDirectoryError,
         ["image path /bin"],
     ),
     "two names of one place": (
-        lambda p: p.edit("/work/template.jinja", "/bin/x").edit(
+        lambda p: p.edit("/apps/template.jinja", "/bin/x").edit(
             "[vllm]\n", OWN_FILE.format("/usr/bin/x")
         ),
         DuplicateEntryError,
@@ -293,7 +293,7 @@ def test_an_own_file_does_not_silently_win_over_an_edit_or_a_graft(
         "files/template.jinja",
         '_MODELS = {"New": ("new", "New")}\nclass New: ...\nclass Old: ...\n',
     )
-    project.edit("/work/template.jinja", path)
+    project.edit("/apps/template.jinja", path)
 
     with pytest.raises(DuplicateEntryError) as caught:
         project.lock()
@@ -306,7 +306,7 @@ def test_an_own_file_in_the_place_of_a_grafted_and_edited_module_is_refused(
     text = '_MODELS = {"New": ("new", "New"), "Old": ("old", "Old")}\n'
     project.edit("models/new.py", 'models/new.py", "model_executor/models/registry.py')
     project.write("files/template.jinja", text)
-    project.edit("/work/template.jinja", f"/{REGISTRY}")
+    project.edit("/apps/template.jinja", f"/{REGISTRY}")
 
     with pytest.raises(DuplicateEntryError):
         project.lock()

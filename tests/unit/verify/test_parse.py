@@ -230,9 +230,9 @@ def test_a_container_tells_its_variables_and_the_paths_it_has_of_the_node() -> N
     document["Config"]["Env"] = ["EMPTY=", "TWO=a=b"]
     document["Mounts"] = [
         {"Type": "bind", "Source": "/srv/m", "Destination": "/models", "RW": False},
-        {"Type": "bind", "Source": "/srv/w", "Destination": "/work", "RW": True},
+        {"Type": "bind", "Source": "/srv/w", "Destination": "/apps", "RW": True},
         {"Type": "volume", "Source": "/var/lib/docker/v", "Destination": "/cache", "RW": True},
     ]
     (found,) = parse_containers(json.dumps([document]))
     assert found.env == {"EMPTY": "", "TWO": "a=b"}
-    assert found.mounts == {"/models": "/srv/m (read-only)", "/work": "/srv/w (writable)"}
+    assert found.mounts == {"/models": "/srv/m (read-only)", "/apps": "/srv/w (writable)"}
