@@ -21,9 +21,10 @@ def images_of(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[AnyAc
     image = wanted.image
     for spec in wanted.specs:
         state = states[spec.node]
-        if image.is_image(state.image):
-            continue
-        if not image.is_image(state.untagged):
+        if state.image is not None and image.is_image(state.image):
+            if state.image.left_over(image.repository):
+                yield TagImage(spec.node, "a killed deploy has left another name of it", image)
+        elif not image.is_image(state.untagged):
             yield from _bring(spec.node, image, state.supply or UNASKED)
         elif state.image is None:
             yield TagImage(spec.node, "it has lost its tag", image)

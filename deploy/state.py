@@ -75,21 +75,33 @@ class ImageFacts:
     """An image a node has.
 
     `engine_id` is Docker's own id: the config digest on the graph driver, the manifest digest on
-    the containerd store. `tags` are its names on the node.
+    the containerd store. `tags` are its names on the node, `digests` those by digest, such as
+    `127.0.0.1:40495/sparklock/lab@sha256:…`.
     """
 
     engine_id: str
     tags: tuple[str, ...]
     diff_ids: tuple[str, ...]
+    digests: tuple[str, ...] = ()
 
     @property
     def on_trial(self) -> bool:
         """Whether it has no name but one under which it was brought and never proven."""
         return bool(self.tags) and all(tag.endswith(TRIAL) for tag in self.tags)
 
+    def left_over(self, repository: str) -> tuple[str, ...]:
+        """The names in a repository it came under, which a killed deploy has not taken away."""
+        trials = (tag for tag in self.tags if tag.endswith(TRIAL))
+        return (*trials, *(name for name in self.digests if is_tunnel(name, repository)))
+
 
 TUNNEL: Final = "127.0.0.1:"
 """How the names begin under which images come to a node; one that is left was interrupted."""
+
+
+def is_tunnel(name: str, repository: str) -> bool:
+    """Whether a name by digest is that of one deploy's tunnel for a repository."""
+    return name.startswith(TUNNEL) and name.partition("@")[0].partition("/")[2] == repository
 
 
 @dataclass(frozen=True, slots=True)

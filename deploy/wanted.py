@@ -53,6 +53,11 @@ class WantedImage:
         return tuple(layer.diff_id for layer in self.layers)
 
     @property
+    def repository(self) -> str:
+        """Its tag without what follows the colon, such as `sparklock/lab`."""
+        return self.reference.rpartition(":")[0]
+
+    @property
     def engine_ids(self) -> frozenset[str]:
         """The two ids it can have: by its config (graph driver) or its manifest (containerd)."""
         return frozenset((self.config_digest, self.manifest_digest))

@@ -96,13 +96,12 @@ class ImageDelivery:
 
     def pull(self, image: WantedImage, supply: ImageSupply, watch: Watch) -> Delivered:
         """Let the engine fetch the image from us through a tunnel; if that fails, load it."""
-        repository, _, _ = image.reference.rpartition(":")
         try:
             with (
                 BlobServer(supply.offer, watch.told) as server,
                 self.connection.forward_remote(server.port) as port,
             ):
-                source = f"127.0.0.1:{port}/{repository}"
+                source = f"127.0.0.1:{port}/{image.repository}"
                 self._pull_from(source, image, server, watch)
         except node_errors.ForwardingForbiddenError:
             return self._load_instead(FORBIDDEN, image, supply, watch)
@@ -249,8 +248,7 @@ class ImageDelivery:
 
     def _discard_tunnels(self, image: WantedImage) -> None:
         """Take away the names that pulls have left which were interrupted at their end."""
-        repository, _, _ = image.reference.rpartition(":")
-        for left in self.engine.image_names(repository):
+        for left in self.engine.image_names(image.repository):
             if left.is_tunnel:
                 self._discard(left.name)
 

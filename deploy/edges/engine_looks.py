@@ -18,7 +18,14 @@ from deploy.edges.engine_reads import EngineReads, EngineStatusError
 from deploy.edges.ranks import NEVER, rank_state
 from deploy.host import OtherContainer
 from deploy.logscan import later_lines
-from deploy.state import ContainerFacts, EngineFacts, ImageFacts, ImageName, ImageStore
+from deploy.state import (
+    ContainerFacts,
+    EngineFacts,
+    ImageFacts,
+    ImageName,
+    ImageStore,
+    is_tunnel,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -81,6 +88,7 @@ class EngineLooks:
                     engine_id=str(found["Id"]),
                     tags=tuple(sorted(found.get("RepoTags") or ())),
                     diff_ids=tuple((found.get("RootFS") or {}).get("Layers") or ()),
+                    digests=tuple(sorted(found.get("RepoDigests") or ())),
                 )
         except node_errors.EngineNotFoundError:
             return None
@@ -185,9 +193,7 @@ class EngineLooks:
 
 
 def _is_in(image: ImageName, repository: str) -> bool:
-    if image.is_tunnel:
-        return image.name.partition("@")[0].partition("/")[2] == repository
-    return image.name.rpartition(":")[0] == repository
+    return is_tunnel(image.name, repository) or image.name.rpartition(":")[0] == repository
 
 
 def _container(found: Mapping[str, Any]) -> ContainerFacts:

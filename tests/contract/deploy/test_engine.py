@@ -127,6 +127,9 @@ def test_the_name_of_a_tunnel_that_a_pull_left_is_told(engine: Engine, image: Sm
     left = {item for item in engine.image_names(repository) if item.is_tunnel} - before
     name = f"{source}@{image.wanted.manifest_digest}"
     assert left == {ImageName(name, image.wanted.config_digest)}
+    facts = engine.image(reference)
+    assert facts is not None
+    assert name in facts.left_over(repository)
     engine.untag(name)
     assert name not in {item.name for item in engine.image_names(repository)}
     assert engine.image(reference) is not None

@@ -194,6 +194,33 @@ def test_an_image_without_its_tag_is_tagged_and_not_pulled() -> None:
     assert plan.restore.ranks == ((A, "sparklock-pair-g1-r0"), (B, "sparklock-pair-g1-r1"))
 
 
+@pytest.mark.parametrize(
+    ("tags", "digests"),
+    [((".trial",), ()), ((), ("127.0.0.1:40495/{repository}@sha256:ab",))],
+)
+def test_names_that_a_killed_deploy_left_are_taken_away(
+    tags: tuple[str, ...], digests: tuple[str, ...]
+) -> None:
+    states = serving(GOAL)
+    image = GOAL.image
+    named = replace(
+        image_facts(GOAL),
+        tags=(image.reference, *(image.reference + tag for tag in tags)),
+        digests=tuple(name.format(repository=image.repository) for name in digests),
+    )
+    states[B] = replace(states[B], image=named)
+    (tag,) = make_plan(GOAL, states).actions
+    assert isinstance(tag, TagImage)
+    assert (tag.node, tag.reason) == (B, "a killed deploy has left another name of it")
+
+
+def test_other_names_of_the_image_stay() -> None:
+    states = serving(GOAL)
+    pushed = ("127.0.0.1:5000/our/name@sha256:ab", "registry.lan/x@sha256:ab")
+    states[B] = replace(states[B], image=replace(image_facts(GOAL), digests=pushed))
+    assert make_plan(GOAL, states).actions == ()
+
+
 def test_a_tag_on_another_image_is_moved() -> None:
     states = empty(GOAL)
     other = replace(image_facts(GOAL), engine_id=digest_bytes(b"x"))
