@@ -198,6 +198,7 @@ def schema(_ctx: Context, check: bool = False) -> None:
         "file", "json", "quiet",
         only="run the checks that match, such as fabric, or 'image or model'",
         junit="also write JUnit XML into this file",
+        against="compare with this lock, instead of the one beside the manifest",
     )
 )  # fmt: skip
 @reported
@@ -208,6 +209,7 @@ def verify(
     json: bool = False,  # before junit, or invoke gives -j to that
     junit: str | None = None,
     quiet: bool = False,
+    against: str | None = None,
 ) -> None:
     """Prove on every node what runs there: image, launcher, fabric, ranks, answers."""
     from builder.options import path_of
@@ -218,6 +220,7 @@ def verify(
         progress=progress_of(json=json, quiet=quiet),
         only=only or None,
         junit_path=path_of(junit, option="--junit"),
+        against=path_of(against, option="--against"),
     )
     if json:
         say(report, as_json=True)

@@ -34,6 +34,7 @@ PROBLEMS = pytest.StashKey[list[Message]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Take the manifest, and where to tell results."""
     parser.addoption("--manifest", type=Path, help="cluster.toml, with its lock beside it")
+    parser.addoption("--against", type=Path, help="the lock to compare with, if another one")
     parser.addoption(
         "--events", type=int, help="file descriptor that gets a line of JSON per event"
     )
@@ -45,9 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if path is None:
         message = "--manifest is missing; inv verify passes it"
         raise pytest.UsageError(message)
-    inputs = read_inputs(path)
+    against = config.getoption("--against")
+    inputs = read_inputs(path, against)
     config.stash[INPUTS] = inputs
-    config.stash[EXPECTED] = expect(inputs.manifest, inputs.lock, inputs.lock_digest)
+    config.stash[EXPECTED] = expect(
+        inputs.manifest, inputs.lock, inputs.lock_digest, must_be_of_lock=against is not None
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -140,11 +140,13 @@ class ExpectedCluster:
 
     `uses_rdma` says whether containers are given RDMA devices, else collectives go over TCP;
     `gives_rdma_files` whether these are just the files of the node's listed ones. `devices` are
-    the paths of all others.
+    the paths of all others. `must_be_of_lock` says that a container made from another lock is
+    wrong, even if it runs as this one asks.
     """
 
     name: str
     lock_digest: Digest
+    must_be_of_lock: bool
     image: ExpectedImage
     nodes: tuple[ExpectedNode, ...]
     rights: ExpectedRights
@@ -172,12 +174,15 @@ class ExpectedCluster:
         return {node.name: node for node in self.nodes}[name]
 
 
-def expect(manifest: ClusterManifest, lock: Lock, lock_digest: Digest) -> ExpectedCluster:
-    """The expectations of a manifest and the lock made from it; `lock_digest` is of its bytes."""
+def expect(
+    manifest: ClusterManifest, lock: Lock, lock_digest: Digest, *, must_be_of_lock: bool = False
+) -> ExpectedCluster:
+    """The expectations of a manifest and a lock; `lock_digest` is of the lock's bytes."""
     serve = manifest.serve
     return ExpectedCluster(
         name=manifest.name,
         lock_digest=lock_digest,
+        must_be_of_lock=must_be_of_lock,
         image=_image(lock, serve.node_script),
         nodes=tuple(
             _node(manifest, lock, lock_digest, rank) for rank in range(len(manifest.nodes))
@@ -263,7 +268,7 @@ def _node(manifest: ClusterManifest, lock: Lock, lock_digest: Digest, rank: int)
     return ExpectedNode(
         name=node.name,
         rank=rank,
-        labels=_labels(manifest.name, lock_digest, rank),
+        labels=_labels(lock.name, lock_digest, rank),
         ports=_ports(node),
         model=manifest.model.path,
         flags=_flags(manifest, rank),

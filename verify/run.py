@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from builder.current import check_lock
-from builder.edges.files import ssh_config_of
+from builder.edges.files import read_lock, read_manifest, ssh_config_of
+from builder.lockfile import lock_digest
 from verify.edges.process import Ended, run_pytest
 from verify.errors import BrokenRunError, NodesNotReadyError, NothingSelectedError
 from verify.events import Told
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     from builder.digest import Digest
     from builder.errors import Message
+    from builder.lock import Lock
     from builder.progress import Progress
+    from builder.read.loaded import LoadedManifest
 
 _RAN = (0, 1)
 """pytest's statuses for a run that came to its end, with and without failures."""
@@ -31,33 +34,46 @@ def run_checks(
     progress: Progress,
     only: str | None = None,
     junit_path: Path | None = None,
+    against: Path | None = None,
 ) -> Report:
     """The report of every check on every node of a manifest, whatever the outcome.
 
     The caller prints `report.text(...)`, then calls `report.require_passed()` for exit code 6.
     `only` is a pytest -k expression over check ids: `fabric`, `image or model`, `spark-a`,
-    `fabric.port_is_active`. `junit_path` gets pytest's own JUnit file.
+    `fabric.port_is_active`. `junit_path` gets pytest's own JUnit file. `against` is a lock to
+    compare with instead of the one beside the manifest: it need not belong to the manifest, and a
+    pair that was not deployed from it fails.
 
     Raises ManifestError or LockError if cluster.toml and its lockfile.json cannot be used,
     NodeError if a node or its engine cannot be reached (nothing is reported then), and
     ChecksFailedError if nothing was selected or pytest itself broke.
     """
-    current = check_lock(manifest_path)
-    ssh_config_of(current.loaded)  # one error about the file, instead of one from every node's ssh
+    loaded, lock = _inputs(manifest_path, against)
+    digest = lock_digest(lock)
+    ssh_config_of(loaded)  # one error about the file, instead of one from every node's ssh
     told = Told()
     listener = _Listener(told, progress)
     progress.stage("reach the nodes")
-    ended = run_pytest(manifest_path, only=only, junit_path=junit_path, hear=listener.hear)
+    ended = run_pytest(
+        manifest_path, only=only, junit_path=junit_path, hear=listener.hear, against=against
+    )
     if told.unready:
         raise NodesNotReadyError(told.unready)
-    require_whole(told, ended, only, current.digest)
+    require_whole(told, ended, only, digest)
     return Report(
-        cluster=current.lock.name,
-        lock_digest=current.digest,
-        nodes=tuple(node.name for node in current.lock.nodes),
+        cluster=loaded.manifest.name,
+        lock_digest=digest,
+        nodes=tuple(node.name for node in loaded.manifest.nodes),
         checks=told.ended(),
         only=only,
     )
+
+
+def _inputs(manifest_path: Path, against: Path | None) -> tuple[LoadedManifest, Lock]:
+    if against is not None:
+        return read_manifest(manifest_path), read_lock(against)
+    current = check_lock(manifest_path)
+    return current.loaded, current.lock
 
 
 class _Listener:

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from verify.observe import ObservedCluster, ObservedNode
 
 
-def test_labels(claim: Claim, node: ObservedNode) -> None:
+def test_labels(claim: Claim, expected: ExpectedCluster, node: ObservedNode) -> None:
     """The running container was made for this lock, this cluster and this rank, by its labels."""
-    claim.settle(judge.labels(node.expected, node.container))
+    strict = expected.must_be_of_lock
+    claim.settle(judge.labels(node.expected, node.container, must_be_of_lock=strict))
 
 
 def test_one_generation(claim: Claim, cluster: ObservedCluster) -> None:

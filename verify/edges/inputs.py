@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """A manifest, its folder, and the lock beside it; `lock_digest` is over the lock's bytes."""
+    """A manifest, its folder, and a lock; `lock_digest` is over the lock's bytes."""
 
     manifest: ClusterManifest
     folder: Path
@@ -27,12 +27,13 @@ class Inputs:
     lock_digest: Digest
 
 
-def read_inputs(manifest_path: Path) -> Inputs:
+def read_inputs(manifest_path: Path, against: Path | None = None) -> Inputs:
     """The inputs of the checks; ManifestError or LockError if they cannot be used.
 
-    That they belong together is known before pytest starts (verify/run.py).
+    The lock is the one beside the manifest, known to belong to it before pytest starts
+    (verify/run.py), or `against`, which need not belong to it.
     """
-    lock = read_lock(lock_beside(manifest_path))
+    lock = read_lock(against or lock_beside(manifest_path))
     return Inputs(
         manifest=read_values(manifest_path),
         folder=manifest_path.parent,

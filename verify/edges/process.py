@@ -33,7 +33,12 @@ class Ended:
 
 
 def run_pytest(
-    manifest_path: Path, *, only: str | None, junit_path: Path | None, hear: Callable[[str], None]
+    manifest_path: Path,
+    *,
+    only: str | None,
+    junit_path: Path | None,
+    hear: Callable[[str], None],
+    against: Path | None = None,
 ) -> Ended:
     """The end of a pytest run over verify/checks; `hear` gets each event line as it is written.
 
@@ -47,6 +52,7 @@ def run_pytest(
         *(sys.executable, "-m", "pytest", "-c", str(_VERIFY / "pytest.ini")),
         *("--rootdir", str(_VERIFY), "--quiet", "--events", str(writer)),
         *("--manifest", str(manifest_path.absolute())),
+        *(("--against", str(against.absolute())) if against else ()),
         *(("-k", only) if only else ()),
         *((f"--junitxml={junit_path.absolute()}",) if junit_path else ()),
         str(_VERIFY / "checks"),

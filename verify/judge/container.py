@@ -22,11 +22,14 @@ RENEW: Final = (
 )
 
 
-def labels(node: ExpectedNode, container: ContainerFacts) -> Verdict:
+def labels(
+    node: ExpectedNode, container: ContainerFacts, *, must_be_of_lock: bool = False
+) -> Verdict:
     """Whether the container says that it was made for this lock, cluster and rank.
 
     One of another lock may well run as this one asks, since not all that a lock holds reaches a
-    container: its label then shows nothing, and what runs is for the other checks to say.
+    container: its label then shows nothing, and what runs is for the other checks to say. Where
+    this very lock is asked for (`must_be_of_lock`), another one is a finding.
     """
     found = {key: container.labels.get(key, "absent") for key in node.labels}
     verdict = together(
@@ -40,7 +43,8 @@ def labels(node: ExpectedNode, container: ContainerFacts) -> Verdict:
     )
     lock = found.get(keys.LOCK_DIGEST, "absent")
     others = {key: value for key, value in node.labels.items() if key != keys.LOCK_DIGEST}
-    if lock == "absent" or verdict.holds or any(found[k] != v for k, v in others.items()):
+    others_differ = any(found[key] != value for key, value in others.items())
+    if must_be_of_lock or lock == "absent" or verdict.holds or others_differ:
         return verdict
     return not_shown(
         "it was made from another lock; inv status --drift compares every setting with this one",

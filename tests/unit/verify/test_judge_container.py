@@ -174,3 +174,10 @@ def test_a_path_of_the_node_that_is_missing_writable_or_extra_is_found() -> None
         {target: text for target, text in node.mounts.items() if target != "/files"},
     ):
         assert len(judge.mounts(node, replace(healthy, mounts=found)).findings) == 1
+
+
+def test_where_one_lock_is_asked_for_a_container_of_another_is_found() -> None:
+    another = samples.container(1, lock=digest_bytes(b"another lock"))
+    (finding,) = judge.labels(OTHER, another, must_be_of_lock=True).findings
+    assert "lock" in finding.what
+    assert judge.labels(OTHER, samples.container(1), must_be_of_lock=True).holds
