@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import verify
+from tests.integration.verify.falsified import FALSIFIED
 from verify.report import GROUPS
 
 VERIFY = Path(verify.__file__).parent
@@ -65,3 +66,13 @@ def test_every_judgement_is_used_by_a_check() -> None:
     }
     assert len(judgements) > 20
     assert judgements <= used
+
+
+def test_every_check_is_tried_with_facts_that_make_its_claim_false() -> None:
+    checks = {str(param.id).removeprefix("test_").replace(".test_", ".") for param in CHECKS}
+    untried = sorted(checks - set(FALSIFIED))
+    assert not untried, (
+        f"{untried}: say in FALSIFIED of tests/integration/verify/falsified.py how the facts that "
+        "each of them reads are altered so that it must fail"
+    )
+    assert set(FALSIFIED) <= checks, "FALSIFIED has checks that no longer exist"
