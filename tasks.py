@@ -285,6 +285,7 @@ def check(_ctx: Context) -> None:
         fast="leave out what needs root, Docker and two nodes",
         slow="also run what takes more than a minute each",
         long="also run every fault at every step of a deploy, which takes hours",
+        faults="only inject publicly reported faults into a pair, and print what caught each",
     )
 )
 @reported
@@ -293,14 +294,18 @@ def test(
     fast: bool = False,
     slow: bool = False,
     long: bool = False,
+    faults: bool = False,
     no_install: bool = False,
 ) -> None:
     """Run everything CI runs: static checks, unit tests, and two real nodes on this machine."""
     from deploy.lab.requirements import provide
-    from tests.runner import PACKAGE_OF_TESTS, run_tests
+    from tests.runner import PACKAGE_OF_TESTS, provide_dev_tools, run_faults, run_tests
 
     if not fast:
         provide(install=not no_install, announce=progress_of().note, package_of=PACKAGE_OF_TESTS)
+    if faults:
+        provide_dev_tools(ROOT)
+        sys.exit(run_faults(ROOT, long=long))
     sys.exit(run_tests(ROOT, fast=fast, slow=slow, long=long))
 
 

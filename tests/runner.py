@@ -82,6 +82,14 @@ def run_tests(root: Path, *, fast: bool, slow: bool, long: bool) -> int:
     return 1 if static or tests else 0
 
 
+def run_faults(root: Path, *, long: bool) -> int:
+    """0 if every reported fault is caught by its stage; `long` adds 50 runs of a healthy pair."""
+    argv = [sys.executable, "-m", "pytest", "tests/reports", "--require"]
+    if not long:
+        argv += ["-m", "not long"]
+    return _run_all(root, ("reported faults", argv))
+
+
 def _run_all(root: Path, *steps: tuple[str, Sequence[str]]) -> int:
     failed = []
     for name, argv in steps:

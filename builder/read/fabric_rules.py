@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from builder.read.parts import Parts
 from builder.read.problems import Problem, loc_text, repeated
+from builder.topology import OF_ONE_NODE
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv4Network
@@ -209,6 +210,23 @@ def devices_are_listed_once(parts: Parts) -> Iterator[Problem]:
                 )
 
 
+def no_node_is_on_its_own(parts: Parts) -> Iterator[Problem]:
+    """No node's env names the loopback, on which no other node is met: the start then hangs."""
+    if parts.node_count == 1:
+        return
+    for number, env in parts.node_envs.items():
+        for name in sorted(OF_ONE_NODE.intersection(env)):
+            value = str(env[name])
+            if value.removeprefix("=") in {"lo", "localhost"} or value.startswith("127."):
+                yield Problem(
+                    ("nodes", number, "env", name),
+                    "a node's own address or interface is the loopback, where no other node is",
+                    expected="the node's address or netdev in [nodes.fabric]",
+                    found=value,
+                    remedy="remove it: it is set from [nodes.fabric]",
+                )
+
+
 FABRIC_RULES: Final[tuple[Rule, ...]] = (
     node_names_differ,
     ranks_match_nodes,
@@ -219,4 +237,5 @@ FABRIC_RULES: Final[tuple[Rule, ...]] = (
     a_rail_is_one_subnet,
     all_nodes_have_a_twin_or_none,
     devices_are_listed_once,
+    no_node_is_on_its_own,
 )

@@ -48,7 +48,7 @@ class Parts:
     serve: ServeSection | None
     mounts: Mapping[int, Mount]
     shared_env: frozenset[str]
-    node_envs: Mapping[int, frozenset[str]]
+    node_envs: Mapping[int, Mapping[str, Any]]
     node_names: Mapping[int, str]
     fabrics: Mapping[int, Fabric]
     without_fabric: tuple[int, ...]
@@ -78,7 +78,7 @@ def parts_of(document: dict[str, Any], error: ValidationError | None = None) -> 
         mounts=_valid_items(Mount, _list(document, ("container", "mounts"))),
         shared_env=frozenset(_table(document, ("container", "env"))),
         node_envs={
-            number: frozenset(_table(node, ("env",)))
+            number: _table(node, ("env",))
             for number, node in enumerate(nodes)
             if isinstance(node, dict)
         },

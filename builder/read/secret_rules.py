@@ -33,7 +33,9 @@ def no_key_in_the_arguments(parts: Parts) -> Iterator[Problem]:
 def no_secret_in_an_environment(parts: Parts) -> Iterator[Problem]:
     """No variable that holds a secret is set for containers in the manifest."""
     places: list[tuple[Loc, frozenset[str]]] = [(("container", "env"), parts.shared_env)]
-    places += [(("nodes", number, "env"), names) for number, names in parts.node_envs.items()]
+    places += [
+        (("nodes", number, "env"), frozenset(env)) for number, env in parts.node_envs.items()
+    ]
     for place, names in places:
         if API_KEY in names:
             yield Problem(

@@ -52,9 +52,13 @@ class Pair:
         """The report of the checks."""
         return run_checks(self.manifest_path, progress=Silent(), only=only)
 
+    def lock(self) -> None:
+        """Nothing; lockfile.json is the manifest's again."""
+        builder.lock(self.manifest_path, Silent())
+
     def deploy(self) -> None:
         """Nothing; the pair runs as locked again."""
-        deployer.deploy(self.manifest_path, Silent())
+        deployer.deploy(self.manifest_path, Silent(), deployer.Wishes(older=True))
 
     def container(self, name: str) -> str:
         """The id of the container that runs on a node."""
