@@ -19,21 +19,26 @@ from verify.edges.inputs import Inputs, read_inputs
 from verify.edges.ssh import Connections
 from verify.expected import ExpectedCluster, ExpectedPort, expect
 from verify.observe import ObservedCluster, ObservedNode
-from verify.report import GROUPS, Check, result_of
+from verify.report import GROUPS, USER, Check, CheckResult, fault_of, result_of
+from verify.verdict import Finding, Verdict, not_shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
+
+    from builder.lock import Lock
 
 INPUTS = pytest.StashKey[Inputs]()
 EXPECTED = pytest.StashKey[ExpectedCluster]()
 CHECK = pytest.StashKey[Check]()
 CLAIM = pytest.StashKey[Claim]()
 PROBLEMS = pytest.StashKey[list[Message]]()
+UNLOADED = pytest.StashKey[list[CheckResult]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Take the manifest, and where to tell results."""
     parser.addoption("--manifest", type=Path, help="cluster.toml, with its lock beside it")
+    parser.addoption("--user", action="store_true", help="the checks are not sparklock's own")
     parser.addoption("--against", type=Path, help="the lock to compare with, if another one")
     parser.addoption(
         "--events", type=int, help="file descriptor that gets a line of JSON per event"
@@ -49,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     against = config.getoption("--against")
     inputs = read_inputs(path, against)
     config.stash[INPUTS] = inputs
+    config.stash[UNLOADED] = []
     config.stash[EXPECTED] = expect(
         inputs.manifest, inputs.lock, inputs.lock_digest, must_be_of_lock=against is not None
     )
@@ -75,7 +81,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.stash[CHECK] = check
         item.stash[PROBLEMS] = []
         item.extra_keyword_matches.add(check.id)
-    items.sort(key=lambda item: GROUPS.index(item.stash[CHECK].group))
+    order = [*GROUPS, USER]
+    items.sort(key=lambda item: order.index(item.stash[CHECK].group))
 
 
 def _has_subject(item: pytest.Item) -> bool:
@@ -98,13 +105,32 @@ def _check_of(item: pytest.Function, expected: ExpectedCluster) -> Check:
         subject = f"{port.node} {port.hca}"
         place = f"{expected.node(port.node).place}, {port.hca}"
     proves = (item.function.__doc__ or "").partition("\n")[0]
+    if item.config.getoption("--user"):
+        name = ".".join((group, *item.nodeid.split("::")[1:]))
+        return Check(f"{USER}.{name}", subject, place, proves or name)
     return Check(f"{group}.{item.name.removeprefix('test_')}", subject, place, proves)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Tell which checks will run, before the first does."""
-    checks = [item.stash[CHECK] for item in session.items]
+    unloaded = session.config.stash[UNLOADED]
+    checks = [*(item.check for item in unloaded), *(item.stash[CHECK] for item in session.items)]
     _tell(session.config, events.collected(session.config.stash[EXPECTED].lock_digest, checks))
+    for item in unloaded:
+        _tell(session.config, events.result(item))
+
+
+def pytest_exception_interact(
+    node: pytest.Item | pytest.Collector,
+    call: pytest.CallInfo[Any],
+    report: pytest.CollectReport | pytest.TestReport,
+) -> None:
+    """Note a file of the user's that cannot be loaded; one of ours ends the run."""
+    if isinstance(node, pytest.Collector) and node.config.getoption("--user"):
+        check = Check(f"{USER}.{node.name}", "cluster", node.nodeid, "The file can be loaded.")
+        error = call.excinfo.value if call.excinfo else None
+        message = _broken(check, error, report.longreprtext)
+        node.config.stash[UNLOADED].append(result_of(check, None, (message,)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -123,6 +149,12 @@ def pytest_runtest_makereport(
     if isinstance(error, NodeError):
         _tell(item.config, events.unready(error.messages))
         item.session.shouldstop = "a node cannot be checked"
+    if item.config.getoption("--user") and call.when == "call" and verdict is None:
+        verdict = _verdict_of(item, error)
+        if verdict is not None:
+            item.stash[CLAIM] = Claim(lambda *_: None)
+            item.stash[CLAIM].verdict = verdict
+            own_end = True
     if error is not None and not own_end:
         problems += _messages_of(item, error, report)
     if call.when == "teardown":
@@ -136,16 +168,31 @@ def _messages_of(
 ) -> tuple[Message, ...]:
     if isinstance(error, SparklockError):
         return error.messages
-    check = item.stash[CHECK]
-    return (
-        Message(
-            place=check.place,
-            what=f"{check.id}: the check itself broke with {type(error).__name__}",
-            found=str(error)[:500],
-            detail="\n".join(report.longreprtext.splitlines()[-15:]),
-            remedy="this is a fault of sparklock; please report it",
-        ),
+    return (_broken(item.stash[CHECK], error, report.longreprtext),)
+
+
+def _broken(check: Check, error: BaseException | None, trace: str) -> Message:
+    return Message(
+        place=check.place,
+        what=f"{check.id}: the check itself broke with {type(error).__name__}",
+        found=str(error)[:500],
+        detail="\n".join(trace.splitlines()[-15:]),
+        remedy=fault_of(check),
     )
+
+
+def _verdict_of(item: pytest.Item, error: BaseException | None) -> Verdict | None:
+    """The verdict of a user's check, which asserts; None if it broke."""
+    place = item.nodeid.partition("::")[0]
+    if error is None:
+        return Verdict((f"no assertion of {place} failed",))
+    if isinstance(error, pytest.skip.Exception):
+        return not_shown(str(error))
+    if isinstance(error, AssertionError | pytest.fail.Exception):
+        text = str(error)[:500]
+        remedy = f"see the check in {place}"
+        return Verdict((text,), (Finding("the assertion is false", "true", text, remedy),))
+    return None
 
 
 def _tell(config: pytest.Config, line: str) -> None:
@@ -159,6 +206,12 @@ def _tell(config: pytest.Config, line: str) -> None:
 def expected(pytestconfig: pytest.Config) -> ExpectedCluster:
     """What the manifest and the lock let us expect."""
     return pytestconfig.stash[EXPECTED]
+
+
+@pytest.fixture(scope="session")
+def lock(pytestconfig: pytest.Config) -> Lock:
+    """The lock that the nodes are compared with."""
+    return pytestconfig.stash[INPUTS].lock
 
 
 @pytest.fixture(scope="session")

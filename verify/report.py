@@ -44,6 +44,10 @@ GROUPS: Final = ("image", "container", "model", "fabric", "collective", "serving
 """The groups of checks in the order to run and read them: what others stand on comes first."""
 
 
+USER: Final = "user"
+"""The group of all checks that stand beside the manifest, and are not sparklock's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check of one subject, before it ran.
@@ -59,7 +63,7 @@ class Check:
 
     @property
     def group(self) -> str:
-        """The first part of the id, one of GROUPS."""
+        """The first part of the id, one of GROUPS or USER."""
         return self.id.partition(".")[0]
 
 
@@ -131,8 +135,15 @@ def _broken(check: Check, what: str) -> Message:
         place=check.place,
         what=f"{check.id}: {what}",
         expected="a verdict with evidence",
-        remedy="this is a fault of sparklock; please report it",
+        remedy=fault_of(check),
     )
+
+
+def fault_of(check: Check) -> str:
+    """What to do about a check that is itself broken."""
+    if check.group == USER:
+        return "correct your own check: it lies in checks/, beside the manifest"
+    return "this is a fault of sparklock; please report it"
 
 
 def result_from_json(check: Check, value: Mapping[str, Any]) -> CheckResult:

@@ -32,30 +32,37 @@ class Ended:
     output: str
 
 
-def run_pytest(
+def run_pytest(  # noqa: PLR0913 - each is an option of the run, and given by name
     manifest_path: Path,
     *,
     only: str | None,
     junit_path: Path | None,
     hear: Callable[[str], None],
     against: Path | None = None,
+    user_checks: Path | None = None,
 ) -> Ended:
     """The end of a pytest run over verify/checks; `hear` gets each event line as it is written.
+
+    With `user_checks`, over that folder instead, and without any conftest.py: what is not
+    sparklock's runs in a process where none of its own checks does.
 
     Only built-in plugins are loaded: one that reruns, reorders or hides failures and happens to be
     installed must not take part.
     """
     environment = {k: v for k, v in os.environ.items() if k not in _KEPT_FROM_CHECKS}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(_VERIFY.parent), environment.get("PYTHONPATH")))
+    )
     reader, writer = os.pipe()
     argv = [
         *(sys.executable, "-m", "pytest", "-c", str(_VERIFY / "pytest.ini")),
-        *("--rootdir", str(_VERIFY), "--quiet", "--events", str(writer)),
+        *("--quiet", "--events", str(writer)),
         *("--manifest", str(manifest_path.absolute())),
         *(("--against", str(against.absolute())) if against else ()),
         *(("-k", only) if only else ()),
         *((f"--junitxml={junit_path.absolute()}",) if junit_path else ()),
-        str(_VERIFY / "checks"),
+        *_what(user_checks),
     ]
     with tempfile.TemporaryFile() as output, os.fdopen(reader, encoding="utf-8") as lines:
         try:
@@ -79,3 +86,12 @@ def run_pytest(
                 raise
         output.seek(0)
         return Ended(process.returncode, output.read().decode(errors="replace"))
+
+
+def _what(user_checks: Path | None) -> tuple[str, ...]:
+    if user_checks is None:
+        return ("--rootdir", str(_VERIFY), str(_VERIFY / "checks"))
+    return (
+        *("--user", "-p", "verify.conftest", "--noconftest", "--continue-on-collection-errors"),
+        *("--rootdir", str(user_checks.parent.absolute()), str(user_checks.absolute())),
+    )
