@@ -1,24 +1,31 @@
-"""One real completion, and what moved on every node while it was answered."""
+"""Real completions of known length, and what moved on every node while they were answered."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from verify.errors import ApiError
-from verify.judge.collective import counter_paths
+from verify.traffic import Moved, counter_paths, traffic_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from builder.digest import JsonValue
+    from verify.expected import ExpectedPort
     from verify.observe import ObservedCluster, ObservedNode
 
-_ROUTE: Final = "POST /v1/completions"
-_MAX_TOKENS: Final = 16
+_ROUTE: Final = "/v1/completions"
+_SHORT_TOKENS: Final = 4
+_LONG_TOKENS: Final = 16
+_NONCE_LENGTH: Final = 16
 _LONGEST_PROMPT: Final = 2048
 """Characters. A prompt of some hundred tokens makes all-reduces so large that NCCL spreads them
 over all devices; a single token's fits into one channel, and so into one device."""
+
+_SEED: Final = 20_260_101
+"""Any will do: it is the same for every request."""
 
 _WORDS: Final = "the quick brown fox jumps over the lazy dog and "
 
@@ -32,27 +39,50 @@ class Poster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A completion, and the counters of every node before and after it.
+    """A short completion and a longer one, and the counters of every node around them.
 
-    `failure` says why there is no answer; it is None when there is one. `began` is by each node's
-    own clock, for what its rank logged since.
+    `answers` are those that came, in this order, and `failure` says why there is no further one.
+    `readings` are of before, between and after. `began` is by each node's own clock, for what its
+    rank logged since. `prompt` is the longer one's.
     """
 
-    answered: Mapping[str, Any] | None
+    answers: tuple[Mapping[str, Any], ...]
     failure: ApiError | None
-    before: Mapping[str, Mapping[str, int]]
-    after: Mapping[str, Mapping[str, int]]
+    readings: tuple[Mapping[str, Mapping[str, int]], ...]
     began: Mapping[str, str]
+    prompt: str
 
     @property
-    def answer(self) -> Mapping[str, Any]:
-        """The completion; the ApiError again if there is none."""
-        if self.answered is None:
-            raise self.failure or ApiError(_ROUTE, problem="no answer", deadline_s=0)
-        return self.answered
+    def short(self) -> Mapping[str, Any]:
+        """The short completion; the ApiError again if there is none."""
+        return self._answer(0)
+
+    @property
+    def long(self) -> Mapping[str, Any]:
+        """The longer completion; the ApiError again if there is none."""
+        return self._answer(1)
+
+    def _answer(self, place: int) -> Mapping[str, Any]:
+        if place < len(self.answers):
+            return self.answers[place]
+        raise self.failure or ApiError(f"POST {_ROUTE}", problem="no answer", deadline_s=0)
+
+    def moved(self, port: ExpectedPort) -> Moved:
+        """What one half of a cable moved for each of the two; the ApiError if one is missing."""
+        assert self.long is not None
+        before, between, after = (reading[port.node] for reading in self.readings)
+        return Moved(traffic_of(port, before, between), traffic_of(port, between, after))
 
 
-def prompt(nonce: str, max_model_len: int | None) -> str:
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The longer completion of a canary asked again: once alone, then twice at once."""
+
+    again: Mapping[str, Any]
+    together: tuple[Mapping[str, Any], ...]
+
+
+def long_prompt(nonce: str, max_model_len: int | None) -> str:
     """A prompt that begins with the nonce, so that no prefix cache has any part of it.
 
     A token has at least one character, so half of the model's length in characters always fits.
@@ -62,23 +92,59 @@ def prompt(nonce: str, max_model_len: int | None) -> str:
 
 
 def ask(cluster: ObservedCluster, api: Poster, nonce: str) -> Canary:
-    """The canary of a cluster; `nonce` is a text never used before."""
+    """The canary of a cluster; `nonce` is a hexadecimal text of 32 digits, never used before."""
+    expected = cluster.expected
+    first, second = nonce[:_NONCE_LENGTH], nonce[_NONCE_LENGTH:]
+    prompt = long_prompt(second, expected.max_model_len)
+    began = cluster.each(lambda node: node.now())
+    answers: list[Mapping[str, Any]] = []
+    readings = [cluster.each(_counters)]
+    failure = None
+    for text, tokens in ((first, _SHORT_TOKENS), (prompt, _LONG_TOKENS)):
+        try:
+            answers.append(_complete(cluster, api, text, tokens, salt=nonce))
+        except ApiError as error:
+            failure = error
+            break
+        finally:
+            readings.append(cluster.each(_counters))
+    return Canary(tuple(answers), failure, tuple(readings), began, prompt)
+
+
+def ask_again(
+    cluster: ObservedCluster, api: Poster, canary: Canary, salts: Sequence[str]
+) -> Repeats:
+    """The repeats of a canary that was answered; ApiError if one of them has no answer in time.
+
+    Each has a salt of its own, never used before: what the prefix cache has of the prompt is
+    computed anew, as it was the first time.
+    """
+    assert canary.long is not None
+
+    def complete(salt: str) -> Mapping[str, Any]:
+        return _complete(cluster, api, canary.prompt, _LONG_TOKENS, salt=salt)
+
+    first, *others = salts
+    again = complete(first)
+    with ThreadPoolExecutor(len(others)) as pool:
+        return Repeats(again, tuple(pool.map(complete, others)))
+
+
+def _complete(
+    cluster: ObservedCluster, api: Poster, prompt: str, tokens: int, *, salt: str
+) -> Mapping[str, Any]:
+    """The greedy completion of exactly so many tokens: no end-of-text ends it earlier."""
     expected = cluster.expected
     body: JsonValue = {
         "model": expected.served_model_name,
-        "prompt": prompt(nonce, expected.max_model_len),
-        "max_tokens": _MAX_TOKENS,
+        "prompt": prompt,
+        "max_tokens": tokens,
+        "ignore_eos": True,
         "temperature": 0,
+        "seed": _SEED,
+        "cache_salt": salt,
     }
-    began = cluster.each(lambda node: node.now())
-    before = cluster.each(_counters)
-    answered, failure = None, None
-    try:
-        answered = api.post("/v1/completions", body, deadline_s=expected.completion_timeout_s)
-    except ApiError as error:
-        failure = error
-    after = cluster.each(_counters)
-    return Canary(answered, failure, before, after, began)
+    return api.post(_ROUTE, body, deadline_s=expected.completion_timeout_s)
 
 
 def _counters(node: ObservedNode) -> dict[str, int]:

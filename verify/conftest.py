@@ -12,14 +12,16 @@ import pytest
 from builder.errors import Message, NodeError, SparklockError
 from builder.secret import Secret
 from verify import events
-from verify.canary import Canary, ask
+from verify.canary import Canary, Repeats, ask, ask_again
 from verify.claim import Claim
 from verify.edges.api import Api
 from verify.edges.inputs import Inputs, read_inputs
 from verify.edges.ssh import Connections
 from verify.expected import ExpectedCluster, ExpectedPort, expect
+from verify.judge.serving import tokens_of
 from verify.observe import ObservedCluster, ObservedNode
 from verify.report import GROUPS, USER, Check, CheckResult, fault_of, result_of
+from verify.shape import Demand, demand_of, parse_model_shape
 from verify.verdict import Finding, Verdict, not_shown
 
 if TYPE_CHECKING:
@@ -275,5 +277,19 @@ def api(
 
 @pytest.fixture(scope="session")
 def canary(cluster: ObservedCluster, api: Api) -> Canary:
-    """One completion for all checks that look at it or at what it moved."""
+    """Two completions for all checks that look at them or at what they moved."""
     return ask(cluster, api, nonce=uuid.uuid4().hex)
+
+
+@pytest.fixture(scope="session")
+def demand(expected: ExpectedCluster, cluster: ObservedCluster, canary: Canary) -> Demand | None:
+    """What the canary makes tensor parallelism send, by the model's own config.json."""
+    text = cluster.nodes[0].run("cat", "--", expected.head.model_config)
+    shape = parse_model_shape(text, expected.dtype)
+    return demand_of(expected, shape, tokens_of(canary.short), tokens_of(canary.long))
+
+
+@pytest.fixture(scope="session")
+def repeats(cluster: ObservedCluster, api: Api, canary: Canary) -> Repeats:
+    """The canary's longer completion, asked again alone and then twice at once."""
+    return ask_again(cluster, api, canary, salts=[uuid.uuid4().hex for _ in range(3)])

@@ -159,6 +159,7 @@ class ExpectedCluster:
     tensor_parallel: int
     pipeline_parallel: int
     max_model_len: int | None
+    dtype: str | None
     api_host: str
     api_port: int
     api_key_env: str | None
@@ -197,6 +198,7 @@ def expect(
         tensor_parallel=serve.tensor_parallel,
         pipeline_parallel=serve.pipeline_parallel,
         max_model_len=_whole_number(serve.option("max-model-len")),
+        dtype=_text(serve.option("dtype")),
         api_host="127.0.0.1" if serve.host.is_unspecified else str(serve.host),
         api_port=serve.port,
         api_key_env=serve.api_key_env,
@@ -375,6 +377,10 @@ def _titles(manifest: ClusterManifest, rank: int) -> tuple[str, ...]:
         worker += f"_TP{rank % tensor}"
     core = ("EngineCore",) if rank == 0 else ()
     return tuple(sorted((*core, worker) if manifest.world_size > 1 else core))
+
+
+def _text(value: ArgValue | None) -> str | None:
+    return None if value is None else str(value)
 
 
 def _whole_number(value: ArgValue | None) -> int | None:

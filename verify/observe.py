@@ -29,7 +29,6 @@ from verify.parse import (
     Netdev,
     RdmaPort,
     parse_containers,
-    parse_counters,
     parse_engine,
     parse_files,
     parse_hca_netdevs,
@@ -40,6 +39,7 @@ from verify.parse import (
     parse_sha256sums,
 )
 from verify.processes import Inside, parse_inside
+from verify.traffic import parse_counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 RDMA_CLASS = "/sys/class/infiniband"
 VERBS_CLASS = "/sys/class/infiniband_verbs"
-PORT_COUNTER_UNIT_BYTES = 4
-"""port_xmit_data and port_rcv_data count four bytes each (kernel ABI, sysfs-class-infiniband)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +96,6 @@ class Netdev:
     operstate: str
     carrier: bool
     addresses: tuple[IPv4Interface, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelShape:
-    """The two numbers of a model that the size of its all-reduces follows from."""
-
-    layers: int
-    hidden: int
 
 
 def load_json(source: str, text: str) -> Any:  # noqa: ANN401 - JSON of an outside program; each caller reads it at once
@@ -317,16 +307,6 @@ def _netdev(item: Mapping[str, Any]) -> Netdev:
     )
 
 
-def parse_counters(files: Mapping[str, str]) -> dict[str, int]:
-    """Path to count, of counter files in sysfs."""
-    try:
-        return {path: int(text) for path, text in files.items()}
-    except ValueError as error:
-        raise UnreadableFactError(
-            source="sysfs counters", expected="decimal numbers", text=str(dict(files))
-        ) from error
-
-
 def parse_sha256sums(text: str) -> dict[str, str]:
     """Path to hex SHA-256, of `sha256sum --zero`, which escapes no name."""
     sums = {}
@@ -338,14 +318,3 @@ def parse_sha256sums(text: str) -> dict[str, str]:
             raise UnreadableFactError(source="sha256sum", expected="SHA256  PATH", text=item)
         sums[match[2]] = match[1]
     return sums
-
-
-def parse_model_shape(text: str) -> ModelShape:
-    """The shape of a model's config.json, whose language part may stand in `text_config`."""
-    value = load_json("config.json", text)
-    try:
-        part = value.get("text_config", value)
-        return ModelShape(layers=int(part["num_hidden_layers"]), hidden=int(part["hidden_size"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        expected = "num_hidden_layers and hidden_size"
-        raise UnreadableFactError(source="config.json", expected=expected, text=text) from error

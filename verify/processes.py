@@ -223,7 +223,21 @@ def titles(processes: Sequence[Process], prefix: str) -> tuple[str, ...]:
     The kernel's short name is cut at 15 characters, so titles are read from the arguments. What a
     title says beyond stage and tensor rank (experts, contexts) decides no place, and is left out.
     """
+    return tuple(sorted(title for title, _ in _titled(processes, prefix)))
+
+
+def titled_sockets(processes: Sequence[Process], prefix: str) -> dict[str, frozenset[int]]:
+    """The inodes of the sockets that vLLM's processes hold, by title as `titles` has it."""
+    found: dict[str, frozenset[int]] = {}
+    for title, process in _titled(processes, prefix):
+        found[title] = found.get(title, frozenset()) | process.sockets
+    return found
+
+
+def _titled(processes: Sequence[Process], prefix: str) -> list[tuple[str, Process]]:
     start = f"{prefix}::"
-    firsts = [process.args[0] for process in processes if process.args]
-    own = [first.removeprefix(start).strip() for first in firsts if first.startswith(start)]
-    return tuple(sorted(_FURTHER_RANKS.sub("", title) for title in own))
+    return [
+        (_FURTHER_RANKS.sub("", process.args[0].removeprefix(start).strip()), process)
+        for process in processes
+        if process.args and process.args[0].startswith(start)
+    ]

@@ -37,7 +37,17 @@ COUNTERS: Final = (
     "port_xmit_wait",
     "symbol_error",
 )
-HW_COUNTERS: Final = ("np_cnp_sent", "out_of_sequence", "rnr_nak_retry_err", "roce_adp_retrans")
+HW_COUNTERS: Final = (
+    "duplicate_request",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "np_cnp_sent",
+    "out_of_buffer",
+    "out_of_sequence",
+    "packet_seq_err",
+    "rnr_nak_retry_err",
+    "roce_adp_retrans",
+)
 UNUSED_GID: Final = "0000:0000:0000:0000:0000:0000:0000:0000"
 GID_SLOTS: Final = 8
 """How many slots are shown; a real device has 255."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from verify.errors import ApiError
+from verify.fingerprint import FULL, Fingerprint
 from verify.judge import serving as judge
 
 if TYPE_CHECKING:
-    from verify.canary import Canary
+    from verify.canary import Canary, Repeats
     from verify.claim import Claim
     from verify.edges.api import Api
     from verify.expected import ExpectedCluster
@@ -47,15 +48,28 @@ def test_api_key(claim: Claim, expected: ExpectedCluster, api: Api) -> None:
 
 def test_completion(claim: Claim, canary: Canary) -> None:
     """A real completion, which takes every rank, is answered within its deadline."""
-    failure = canary.failure.problem if canary.failure else ""
-    claim.settle(judge.completion(canary.answered, failure))
+    claim.settle(judge.completion(canary.answers, canary.failure))
+
+
+def test_same_answer(claim: Claim, canary: Canary, repeats: Repeats) -> None:
+    """The same prompt gives the same text twice; it does not prove that the text is right."""
+    claim.settle(judge.same_answer(canary.long, repeats.again))
+
+
+def test_two_at_once(claim: Claim, repeats: Repeats) -> None:
+    """Two requests at once are both answered, after those that came one by one."""
+    claim.settle(judge.all_answered(repeats.together))
 
 
 def test_fingerprint(claim: Claim, expected: ExpectedCluster, canary: Canary) -> None:
-    """The server's own fingerprint names the wanted version and tensor-parallel width."""
-    claim.settle(judge.fingerprint(expected.tensor_parallel, expected.vllm_version, canary.answer))
+    """The server's own fingerprint names the locked version and the wanted width; no nodes."""
+    wanted = Fingerprint(
+        expected.vllm_version, expected.tensor_parallel, expected.pipeline_parallel
+    )
+    mode = str(expected.head.flags.get("fingerprint-mode", FULL))
+    claim.settle(judge.fingerprint(wanted, canary.long, mode))
 
 
 def test_quiet_log(claim: Claim, canary: Canary, node: ObservedNode) -> None:
-    """The rank has logged no error since the completion was asked for."""
+    """The rank has logged no error since the first completion was asked for."""
     claim.settle(judge.quiet_log(node.log_since(canary.began[node.expected.name])))

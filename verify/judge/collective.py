@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from verify.parse import PORT_COUNTER_UNIT_BYTES
+from verify.processes import titled_sockets
 from verify.verdict import Finding, Verdict, not_shown, same, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from verify.expected import ExpectedCluster, ExpectedNode, ExpectedPort
+    from verify.expected import ExpectedNode, ExpectedPort
     from verify.nccl import NcclLog
-    from verify.parse import ModelShape
     from verify.processes import Inside
+    from verify.shape import Demand
+    from verify.traffic import Moved, Way
 
 _NO_NCCL: Final = "not shown by this run: the container's log has no line of NCCL's"
 _RDMA_REMEDY: Final = (
@@ -22,14 +22,13 @@ _RDMA_REMEDY: Final = (
     "without RDMA fail instead of taking TCP"
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes that one half of a node's cable moved while the server answered a request."""
-
-    rdma_sent: int
-    rdma_received: int
-    netdev_sent: int
+_HALF: Final = (
+    "NCCL_IB_HCA must name both halves of the port, and each needs an address of its own; "
+    f"{_RDMA_REMEDY}"
+)
+_NO_ALL_REDUCE: Final = "no tensor parallelism, so no all-reduce"
+_RDMA: Final[tuple[Way, ...]] = ("rdma_sent", "rdma_received")
+_NETDEV: Final[tuple[Way, ...]] = ("netdev_sent", "netdev_received")
 
 
 def nccl_transport(log: NcclLog) -> Verdict:
@@ -46,104 +45,178 @@ def nccl_devices(ports: Sequence[ExpectedPort], log: NcclLog) -> Verdict:
     if log.lines == 0:
         return not_shown(_NO_NCCL)
     return same(
-        "RDMA devices NCCL listed",
-        expected=" ".join(sorted(port.hca for port in ports)),
-        found=" ".join(log.hcas) or "none",
-        remedy=_RDMA_REMEDY,
+        "RDMA devices NCCL listed", expected=_names(ports), found=_joined(log.hcas), remedy=_HALF
     )
+
+
+def nccl_channels(ports: Sequence[ExpectedPort], log: NcclLog) -> Verdict:
+    """Whether NCCL's channels go by every RDMA device of the node, once it has told of any."""
+    if log.used is None:
+        return not_shown("not shown by this run: the container's log has no line of a channel")
+    return same(
+        "RDMA devices NCCL's channels go by",
+        expected=_names(ports),
+        found=_joined(log.used),
+        remedy=_HALF,
+    )
+
+
+def _names(ports: Sequence[ExpectedPort]) -> str:
+    return _joined(sorted(port.hca for port in ports))
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " ".join(names) or "none"
 
 
 def connections(node: ExpectedNode, inside: Inside) -> Verdict:
-    """Whether a process of the container has a TCP connection to each peer's fabric address."""
+    """Whether each of vLLM's processes here has a TCP connection to each peer's fabric address.
+
+    The workers of all ranks meet there, and the head's engine core has every worker on its queue.
+    """
     if not node.peers:
         return not_shown("the cluster has a single node")
     own = [item for item in inside.connections if item.local in node.addresses]
+    sockets = titled_sockets(inside.processes, node.title_prefix)
     return together(
-        _connected(name, sum(item.remote in addresses for item in own))
-        for name, addresses in node.peers.items()
+        _connected(
+            title,
+            peer,
+            sum(
+                item.remote in addresses and item.inode in sockets.get(title, frozenset())
+                for item in own
+            ),
+        )
+        for title in node.titles
+        for peer, addresses in node.peers.items()
     )
 
 
-def _connected(peer: str, count: int) -> Verdict:
+def _connected(title: str, peer: str, count: int) -> Verdict:
     finding = Finding(
-        f"no process of the container is connected to {peer} over the fabric",
+        f"{title} is not connected to {peer} over the fabric",
         "an established connection between the two fabric addresses",
-        "none",
+        "none of this process",
         "VLLM_HOST_IP and GLOO_SOCKET_IFNAME must name the fabric on every node; a firewall must "
         "let all TCP between the fabric addresses pass",
     )
     return Verdict(
-        evidence=(f"{count} connections to {peer}",), findings=() if count else (finding,)
+        evidence=(f"{count} connections of {title} to {peer}",),
+        findings=() if count else (finding,),
     )
 
 
-def rdma_carries(port: ExpectedPort, traffic: Traffic, *, uses_rdma: bool) -> Verdict:
-    """Whether the device's own counters grew both ways while the server answered."""
-    evidence = f"{port.hca}: {traffic.rdma_sent} bytes sent, {traffic.rdma_received} received"
+def rdma_carries(
+    port: ExpectedPort, moved: Moved, demand: Demand | None, halves: int, *, uses_rdma: bool
+) -> Verdict:
+    """Whether the device itself moved at least half of its share of the all-reduces, both ways.
+
+    `halves` are the node's devices, which share a message between them. Half is asked for, since a
+    server may quantise what it sends. A single token's message may take one device alone, so for a
+    real model only the prompt's count; for a tiny one, the tokens that the longer completion has
+    beyond the short one.
+    """
+    evidence = f"{port.hca}, RDMA: {moved.text(_RDMA)}"
     if not uses_rdma:
         return not_shown("[container] devices gives the ranks no RDMA device", evidence)
+    if demand is None:
+        return not_shown(_NO_ALL_REDUCE, evidence)
+    wanted_bytes = (demand.long - demand.short if demand.tiny else demand.prompt) // 2 // halves
+    sent, received = (moved.judged(way, tiny=demand.tiny) for way in _RDMA)
     finding = Finding(
-        f"{port.hca} carried nothing during a completion",
-        "bytes in both directions",
-        f"{traffic.rdma_sent} sent, {traffic.rdma_received} received",
+        f"{port.hca} carried less than its share of the all-reduces",
+        f"at least {wanted_bytes} bytes each way {_judged_part(demand)}",
+        f"{sent} bytes sent, {received} received{_unread(moved)}",
         _RDMA_REMEDY,
     )
-    carried = traffic.rdma_sent > 0 and traffic.rdma_received > 0
-    return Verdict(evidence=(evidence,), findings=() if carried else (finding,))
+    enough = 0 < wanted_bytes <= min(sent, received)
+    return Verdict(
+        evidence=(evidence, f"wanted: {wanted_bytes} bytes each way {_judged_part(demand)}"),
+        findings=() if enough else (finding,),
+    )
 
 
-def all_reduce_bytes(cluster: ExpectedCluster, shape: ModelShape, tokens: int) -> int:
-    """Bytes that each rank must send at least for so many tokens; 0 without tensor parallelism.
+def all_reduces_cross(
+    moved: Mapping[str, Moved], demand: Demand | None, *, uses_rdma: bool
+) -> Verdict:
+    """Whether the node sent the all-reduces of a completion: by RDMA if it has that, else by TCP.
 
-    Two all-reduces for each layer of the rank's stage, each of one hidden vector a token in 16 bit:
-    a ring of two sends the whole of it, a longer ring more. Half is asked for, since a server may
-    quantise what it sends.
-    """
-    if cluster.tensor_parallel == 1:
-        return 0
-    layers = shape.layers // cluster.pipeline_parallel
-    return 2 * layers * shape.hidden * 2 * tokens // 2
-
-
-def all_reduces_cross(traffic: Mapping[str, Traffic], wanted_bytes: int) -> Verdict:
-    """Whether the node sent the all-reduces of a completion over its fabric, by RDMA or TCP.
-
-    `traffic` is by netdev. This is what tells two ranks that share a model from one that has it
+    `moved` is by netdev. This is what tells two ranks that share a model from one that has it
     all: a server that does not split its layers has nothing to send.
     """
-    if wanted_bytes == 0:
-        return not_shown("no tensor parallelism, or no token")
-    sent = sum(item.rdma_sent + item.netdev_sent for item in traffic.values())
+    if demand is None:
+        return not_shown(_NO_ALL_REDUCE)
+    way: Way = "rdma_sent" if uses_rdma else "netdev_sent"
+    sent = sum(item.judged(way, tiny=demand.tiny) for item in moved.values())
+    wanted_bytes = _wanted(demand)
     finding = Finding(
         "the fabric carried less than tensor parallelism needs for a completion",
-        f"at least {wanted_bytes} bytes sent",
+        f"at least {wanted_bytes} bytes sent {_judged_part(demand)}",
         f"{sent} bytes",
         "the ranks may talk over another network: compare VLLM_HOST_IP, NCCL_SOCKET_IFNAME and "
         "GLOO_SOCKET_IFNAME with nodes[].fabric; or no tensor parallelism runs at all",
     )
     evidence = (
-        *(
-            f"{netdev}: {item.rdma_sent} bytes sent by RDMA, {item.netdev_sent} by the netdev"
-            for netdev, item in traffic.items()
-        ),
-        f"wanted: {wanted_bytes} bytes",
+        *(f"{netdev}, sent: {item.text((way,))}" for netdev, item in moved.items()),
+        f"wanted: {wanted_bytes} bytes {_judged_part(demand)}",
     )
-    return Verdict(evidence=evidence, findings=() if sent >= wanted_bytes else (finding,))
+    enough = 0 < wanted_bytes <= sent
+    return Verdict(evidence=evidence, findings=() if enough else (finding,))
 
 
-def traffic_of(port: ExpectedPort, before: Mapping[str, int], after: Mapping[str, int]) -> Traffic:
-    """The traffic of one half between two readings of `counter_paths`."""
-    grown = [after.get(path, 0) - before.get(path, 0) for path in counter_paths(port)]
-    unit = PORT_COUNTER_UNIT_BYTES
-    return Traffic(grown[0] * unit, grown[1] * unit, grown[2])
+def netdev_is_quiet(
+    port: ExpectedPort, moved: Moved, demand: Demand | None, *, uses_rdma: bool
+) -> Verdict:
+    """Whether TCP did not carry the all-reduces in RDMA's place: it is in the netdev's counters.
 
-
-def counter_paths(port: ExpectedPort) -> tuple[str, str, str]:
-    """The counters of one half: RDMA sent and received, netdev sent."""
-    rdma = f"/sys/class/infiniband/{port.hca}/ports/1/counters"
-    netdev = f"/sys/class/net/{port.netdev}/statistics"
-    return (
-        f"{rdma}/port_xmit_data",
-        f"{rdma}/port_rcv_data",
-        f"{netdev}/tx_bytes",
+    RDMA is not in them, since the kernel never sees those packets.
+    """
+    evidence = f"{port.netdev}: {moved.text(_NETDEV)}"
+    if not uses_rdma:
+        return not_shown("[container] devices gives the ranks no RDMA device", evidence)
+    if demand is None:
+        return not_shown(_NO_ALL_REDUCE, evidence)
+    limit_bytes = _wanted(demand)
+    sent, received = (moved.judged(way, tiny=demand.tiny) for way in _NETDEV)
+    finding = Finding(
+        f"{port.netdev} carried by TCP what RDMA should",
+        f"less than {limit_bytes} bytes each way {_judged_part(demand)}",
+        f"{sent} bytes sent, {received} received",
+        f"{_RDMA_REMEDY}; if something else used the interface meanwhile, verify again",
     )
+    return Verdict(
+        evidence=(evidence,), findings=() if max(sent, received) < limit_bytes else (finding,)
+    )
+
+
+def rdma_errors(port: ExpectedPort, moved: Moved) -> Verdict:
+    """Whether no error counter of the device rose while the server answered."""
+    shown = [part.errors for part in (moved.short, moved.long) if part.errors]
+    if not shown:
+        return not_shown(f"{port.hca} shows no error counter")
+    rose = {name: sum(part.get(name, 0) for part in shown) for name in shown[-1]}
+    finding = Finding(
+        f"error counters of {port.hca} rose during a completion",
+        "none",
+        ", ".join(f"{name.rpartition('/')[2]} by {count}" for name, count in rose.items() if count),
+        "check the cable, and flow control (PFC, ECN) if a switch is between the nodes; then "
+        "`inv verify --bandwidth`",
+    )
+    return Verdict(
+        evidence=(f"{len(rose)} error counters of {port.hca}, {sum(rose.values())} errors",),
+        findings=(finding,) if any(rose.values()) else (),
+    )
+
+
+def _wanted(demand: Demand) -> int:
+    """Half of what the judged part of the completions needs; see `rdma_carries`."""
+    return (demand.long - demand.short if demand.tiny else demand.long) // 2
+
+
+def _judged_part(demand: Demand) -> str:
+    return "for what one completion is longer than another" if demand.tiny else "for a completion"
+
+
+def _unread(moved: Moved) -> str:
+    paths = {*moved.short.unread, *moved.long.unread}
+    return f"; not readable: {', '.join(sorted(paths))}" if paths else ""

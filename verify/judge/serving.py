@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from verify.fingerprint import FULL, Fingerprint, parse_fingerprint
 from verify.processes import titles
+from verify.shape import Tokens
 from verify.verdict import Finding, Verdict, not_shown, same, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from verify.errors import ApiError
     from verify.expected import ExpectedNode
     from verify.processes import Inside
 
@@ -80,17 +83,22 @@ def api_key(name: str | None, problem: str) -> Verdict:
     )
 
 
-def completion(answer: Mapping[str, Any] | None, failure: str) -> Verdict:
-    """Whether the server generated tokens in time. It takes every rank to make one.
+def completion(answers: Sequence[Mapping[str, Any]], failure: ApiError | None) -> Verdict:
+    """Whether the server generated tokens in time, for each request. It takes every rank to do so.
 
-    `answer` is None when there was none, and `failure` then says why.
+    `failure` says why there is no further answer, if one is missing.
     """
-    if answer is None:
-        wanted = "an answer within [serve] completion_timeout_s"
-        finding = Finding("the server did not complete a prompt", wanted, failure, _LOGS)
-        return Verdict(findings=(finding,))
-    tokens = tokens_of(answer)
-    texts = [str(item.get("text", "")) for item in _objects(answer.get("choices"))]
+    found = together(_completed(answer) for answer in answers)
+    if failure is None:
+        return found
+    wanted = "an answer within [serve] completion_timeout_s"
+    finding = Finding("the server did not complete a prompt", wanted, failure.problem, _LOGS)
+    return together([found, Verdict(findings=(finding,))])
+
+
+def _completed(answer: Mapping[str, Any]) -> Verdict:
+    tokens = tokens_of(answer).generated
+    texts = _texts(answer)
     finding = Finding(
         "the completion holds no generated token",
         "choices with a text, and usage of at least one token",
@@ -103,14 +111,9 @@ def completion(answer: Mapping[str, Any] | None, failure: str) -> Verdict:
     )
 
 
-def tokens_of(answer: Mapping[str, Any]) -> int:
-    """How many tokens a completion generated, by its usage; 0 if it does not say."""
-    return _count(answer, "completion_tokens")
-
-
-def prompt_tokens_of(answer: Mapping[str, Any]) -> int:
-    """How many tokens the prompt had, by the usage; 0 if it does not say."""
-    return _count(answer, "prompt_tokens")
+def tokens_of(answer: Mapping[str, Any]) -> Tokens:
+    """How many tokens a completion read and wrote, by its usage; 0 where it does not say."""
+    return Tokens(_count(answer, "prompt_tokens"), _count(answer, "completion_tokens"))
 
 
 def _count(answer: Mapping[str, Any], key: str) -> int:
@@ -119,22 +122,60 @@ def _count(answer: Mapping[str, Any], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def fingerprint(tensor_parallel: int, version: str, answer: Mapping[str, Any]) -> Verdict:
-    """Whether the server's own fingerprint names the wanted width and version.
+def _texts(answer: Mapping[str, Any]) -> list[str]:
+    return [str(item.get("text", "")) for item in _objects(answer.get("choices"))]
+
+
+def same_answer(first: Mapping[str, Any], again: Mapping[str, Any]) -> Verdict:
+    """Whether one prompt gives one text, twice, at temperature 0.
+
+    Ranks that are out of step, or a memory that holds another request's state, answer differently.
+    """
+    texts, others = _texts(first), _texts(again)
+    finding = Finding(
+        "the same greedy completion gave another text the second time",
+        repr(texts),
+        repr(others),
+        "verify again while nobody else uses the server: other requests in a batch may change the "
+        f"rounding; if it stays, the ranks disagree: {_LOGS}",
+    )
+    evidence = tuple(f"text, twice: {text!r}" for text in texts)
+    return Verdict(evidence=evidence, findings=() if texts == others else (finding,))
+
+
+def all_answered(answers: Sequence[Mapping[str, Any]]) -> Verdict:
+    """Whether requests that came at once each got their tokens."""
+    counts = [tokens_of(answer).generated for answer in answers]
+    finding = Finding(
+        "of requests at once, not every one got a token",
+        f"tokens for each of {len(answers)}",
+        ", ".join(map(str, counts)),
+        _LOGS,
+    )
+    return Verdict(
+        evidence=(f"tokens of {len(answers)} requests at once: {', '.join(map(str, counts))}",),
+        findings=() if all(counts) else (finding,),
+    )
+
+
+def fingerprint(wanted: Fingerprint, answer: Mapping[str, Any], mode: str = FULL) -> Verdict:
+    """Whether the server's own fingerprint names the locked version and the wanted width.
 
     vLLM has it from 0.21 on, as vllm-VERSION-tpN-HASH. It says nothing of nodes.
     """
-    found = answer.get("system_fingerprint")
-    if not found:
+    text = str(answer.get("system_fingerprint") or "")
+    if not text:
         return not_shown("the server gives no system_fingerprint")
-    text = str(found)
+    if mode != FULL:
+        return not_shown(f"[serve] args fingerprint-mode is {mode}", f"fingerprint: {text}")
     finding = Finding(
         "the server's fingerprint names another version or width",
-        f"vllm-{version}-tp{tensor_parallel}-…",
+        f"vllm-{wanted.version}, tensor parallel {wanted.tensor_parallel}, "
+        f"pipeline parallel {wanted.pipeline_parallel}",
         text,
         _RENEW,
     )
-    fits = text.startswith(f"vllm-{version}-") and f"-tp{tensor_parallel}-" in f"{text}-"
+    fits = parse_fingerprint(text) == wanted
     return Verdict(evidence=(f"fingerprint: {text}",), findings=() if fits else (finding,))
 
 

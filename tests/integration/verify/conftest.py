@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 NOT_SHOWN_IN_THE_LAB = frozenset(
     {
         "collective.nccl_transport",
+        "collective.nccl_channels",
         "collective.nccl_devices",
+        "collective.netdev_is_quiet",
         "collective.rdma_carries",
         "container.devices",
         "serving.api_key",

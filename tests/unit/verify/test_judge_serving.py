@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.unit.verify import samples
+from verify.errors import ApiError
+from verify.fingerprint import Fingerprint, parse_fingerprint
 from verify.judge import serving as judge
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def test_a_server_without_the_model_is_found(answer: dict[str, Any]) -> None:
 
 
 def test_a_completion_with_a_token_is_accepted() -> None:
-    assert judge.completion(ANSWER, "").holds
+    assert judge.completion([ANSWER, ANSWER], None).holds
 
 
 @pytest.mark.parametrize(
@@ -84,25 +86,67 @@ def test_a_completion_with_a_token_is_accepted() -> None:
     ],
 )
 def test_a_completion_without_a_token_is_found(changes: dict[str, Any]) -> None:
-    assert judge.completion({**ANSWER, **changes}, "").findings
+    assert judge.completion([ANSWER, {**ANSWER, **changes}], None).findings
 
 
-def test_no_answer_is_a_false_claim_with_its_reason() -> None:
-    (finding,) = judge.completion(None, "TimeoutError: the deadline is over").findings
+@pytest.mark.parametrize("answers", [[], [ANSWER]])
+def test_no_answer_is_a_false_claim_with_its_reason(answers: list[dict[str, Any]]) -> None:
+    failure = ApiError("POST /v1/completions", "TimeoutError: the deadline is over", 60)
+    (finding,) = judge.completion(answers, failure).findings
     assert "deadline" in finding.found
 
 
+def test_one_prompt_must_give_one_text() -> None:
+    assert judge.same_answer(ANSWER, ANSWER).holds
+    other = {**ANSWER, "choices": [{"index": 0, "text": "5"}]}
+    (finding,) = judge.same_answer(ANSWER, other).findings
+    assert (finding.expected, finding.found) == ("['4']", "['5']")
+    assert judge.same_answer(ANSWER, {**ANSWER, "choices": []}).findings
+
+
+def test_every_one_of_the_requests_at_once_must_get_tokens() -> None:
+    assert judge.all_answered([ANSWER, ANSWER]).holds
+    (finding,) = judge.all_answered([ANSWER, {**ANSWER, "usage": None}]).findings
+    assert finding.found == "1, 0"
+
+
 def test_a_fingerprint_must_name_version_and_width() -> None:
-    assert judge.fingerprint(2, "0.17.1", ANSWER).holds
-    assert judge.fingerprint(1, "0.17.1", ANSWER).findings
-    assert judge.fingerprint(4, "0.17.1", ANSWER).findings
-    assert judge.fingerprint(2, "0.17", ANSWER).findings
+    assert judge.fingerprint(Fingerprint("0.17.1", 2), ANSWER).holds
+    for other in (("0.17.1", 1), ("0.17.1", 4), ("0.17", 2), ("0.17.1", 2, 2)):
+        assert judge.fingerprint(Fingerprint(*other), ANSWER).findings
+
+
+def test_a_fingerprint_of_another_form_is_no_proof() -> None:
+    other = {**ANSWER, "system_fingerprint": "fp_69829325d0"}
+    assert judge.fingerprint(Fingerprint("0.17.1", 2), other).findings
+    hashed = {**ANSWER, "system_fingerprint": "vllm-0.17.1-25b7cf36"}
+    assert judge.fingerprint(Fingerprint("0.17.1", 2), hashed, "hash").not_shown
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("vllm-0.32.0-tp2-25b7cf36", Fingerprint("0.32.0", 2)),
+        (
+            "vllm-0.17.1rc1.dev3+g6595a2380-tp2-25b7cf36",
+            Fingerprint("0.17.1rc1.dev3+g6595a2380", 2),
+        ),
+        ("vllm-0.33.0-tp4-pp2-dp2-ep-25b7cf36", Fingerprint("0.33.0", 4, 2)),
+        ("vllm-0.33.0-pp2-nohash", Fingerprint("0.33.0", 1, 2)),
+        ("vllm-0.33.0-25b7cf36", Fingerprint("0.33.0", 1)),
+        ("vllm-0.33.0", None),
+        ("vllm-0.33.0-tp2", None),
+        ("b10717-a32af33de", None),
+    ],
+)
+def test_the_forms_of_a_fingerprint(text: str, found: Fingerprint | None) -> None:
+    assert parse_fingerprint(text) == found
 
 
 @pytest.mark.parametrize("value", [None, ""])
 def test_a_server_without_fingerprint_shows_none(value: str | None) -> None:
     answer = {**ANSWER, "system_fingerprint": value}
-    verdict = judge.fingerprint(2, "0.17.1", answer)
+    verdict = judge.fingerprint(Fingerprint("0.17.1", 2), answer)
     assert verdict.not_shown
     assert not verdict.holds
 

@@ -8,15 +8,12 @@ import pytest
 from tests.unit.verify import samples
 from verify.errors import UnreadableFactError
 from verify.parse import (
-    ModelShape,
     parse_containers,
-    parse_counters,
     parse_engine,
     parse_files,
     parse_gid_address,
     parse_hca_netdevs,
     parse_image_diff_ids,
-    parse_model_shape,
     parse_netdevs,
     parse_rate,
     parse_rdma_port,
@@ -198,31 +195,12 @@ def test_ip_without_json_is_refused() -> None:
         parse_netdevs("1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536")
 
 
-def test_counters_are_whole_numbers() -> None:
-    assert parse_counters({"/sys/a": "12"}) == {"/sys/a": 12}
-    with pytest.raises(UnreadableFactError):
-        parse_counters({"/sys/a": "many"})
-
-
 def test_hashes_are_read_with_any_name() -> None:
     digest = "0" * 64
     text = f"{digest}  /srv/a b\n.bin\0{digest} */srv/c\0"
     assert parse_sha256sums(text) == {"/srv/a b\n.bin": digest, "/srv/c": digest}
     with pytest.raises(UnreadableFactError):
         parse_sha256sums("sha256sum: nonsense\0")
-
-
-@pytest.mark.parametrize("key", [None, "text_config"])
-def test_the_shape_of_a_model_stands_at_the_top_or_in_its_language_part(key: str | None) -> None:
-    shape = {"num_hidden_layers": 48, "hidden_size": 3072}
-    text = json.dumps({key: shape} if key else shape)
-    assert parse_model_shape(text) == ModelShape(layers=48, hidden=3072)
-
-
-@pytest.mark.parametrize("text", ["[]", "{}", '{"num_hidden_layers": "x", "hidden_size": 1}', "x"])
-def test_a_model_without_a_shape_is_refused(text: str) -> None:
-    with pytest.raises(UnreadableFactError):
-        parse_model_shape(text)
 
 
 def test_a_container_tells_its_variables_and_the_paths_it_has_of_the_node() -> None:
