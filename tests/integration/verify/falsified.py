@@ -174,7 +174,23 @@ def _netdev(**changes: object) -> Falsify:
     return on_port("netdevs", "netdev", lambda netdev: replace(netdev, **changes))
 
 
-NOTHING_MOVED: Final = canary(lambda real: replace(real, after=real.before))
+def _all_rose(readings: Any) -> object:  # noqa: ANN401 - of every node by its counters' paths
+    risen = {
+        node: {path: value + 10**9 for path, value in counters.items()}
+        for node, counters in readings[-1].items()
+    }
+    return (*readings[:-1], risen)
+
+
+def two_answers(answer: object) -> Falsify:
+    return canary(lambda real: replace(real, answers=(answer, answer)))
+
+
+NOTHING_MOVED: Final = canary(lambda real: replace(real, readings=real.readings[:1] * 3))
+ALL_ROSE: Final = canary(lambda real: replace(real, readings=_all_rose(real.readings)))
+ONE_CHANNEL: Final = on_node(
+    "nccl", lambda _: parse_nccl(["NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"])
+)
 SOCKETS: Final = on_node("nccl", lambda _: parse_nccl(SOCKET_LOG.read_text().splitlines()))
 DEAD: Final = ApiError("POST /v1/completions", problem="the deadline is over", deadline_s=1)
 
@@ -239,20 +255,25 @@ FALSIFIED: Final[Mapping[str, tuple[Falsify, ...]]] = {
     "fabric.firmware_agrees": (on_last_node("rdma_ports", other_firmware),),
     "collective.nccl_transport": (SOCKETS,),
     "collective.nccl_devices": (SOCKETS,),
+    "collective.nccl_channels": (ONE_CHANNEL,),
     "collective.connections": (on_node("inside", lambda one: replace(one, connections=())),),
     "collective.rdma_carries": (with_rdma(NOTHING_MOVED),),
     "collective.all_reduces_cross": (NOTHING_MOVED,),
+    "collective.netdev_is_quiet": (with_rdma(ALL_ROSE),),
+    "collective.rdma_errors": (ALL_ROSE,),
     "serving.worker_titles": (on_node("inside", without_workers),),
     "serving.version": (answers(version="0.0.0"),),
     "serving.server_answers": (answers(data=[{"id": "another"}]),),
     "serving.api_key": (no_key_wanted,),
     "serving.completion": (
-        canary(lambda real: replace(real, answered=None, failure=DEAD)),
-        canary(lambda real: replace(real, answered={"choices": [], "usage": {}})),
+        canary(lambda real: replace(real, answers=(), failure=DEAD)),
+        two_answers({"choices": [], "usage": {}}),
     ),
-    "serving.fingerprint": (
-        canary(lambda real: replace(real, answered={"system_fingerprint": "vllm-0.1.0-tp1-ab"})),
+    "serving.same_answer": (two_answers({"choices": [{"text": "another"}]}),),
+    "serving.two_at_once": (
+        lambda fixtures: {"repeats": replace(fixtures["repeats"], together=({}, {}))},
     ),
+    "serving.fingerprint": (two_answers({"system_fingerprint": "vllm-0.1.0-tp1-25b7cf36"}),),
     "serving.quiet_log": (
         on_node("log_since", lambda _: lambda _: ("ERROR 11-30 the rank failed a step",)),
     ),
