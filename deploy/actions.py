@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,10 @@ class Phase(Enum):
     ACCEPT = "accept the new pair"
     RETIRE = "keep the old pair, stopped"
     REMOVE = "tidy up"
+
+
+TIDYING: Final = frozenset({Phase.ACCEPT, Phase.RETIRE, Phase.REMOVE})
+"""Phases of which nothing is undone: the pair they are about serves, asked just now or before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +210,15 @@ class StopContainer(Action):
 
 @dataclass(frozen=True, slots=True)
 class PlaceModel(Action):
-    """Move sent model files to their place; `replaced` are paths where another file stands now."""
+    """Move sent model files to their place; `replaced` are paths where another file stands now.
+
+    Those other files are kept as `owner`'s, a `deploy.replaced.owner`, until the plan has served.
+    """
 
     folder: str
     files: tuple[ModelFile, ...]
     replaced: tuple[str, ...]
+    owner: str
 
     @property
     def what(self) -> str:
@@ -272,10 +280,40 @@ class RetireContainer(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class SettleModel(Action):
-    """Drop the files that the model's new files replaced, and what else a transfer left."""
+class RestoreModel(Action):
+    """Put back the files that an interrupted deploy replaced and that are kept as `owner`'s."""
 
     folder: str
+    owner: str
+
+    @property
+    def what(self) -> str:
+        """The folder."""
+        return f"put the replaced model files back in {self.folder}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropModel(Action):
+    """Drop replaced model files of pairs that none goes back to any more: `owners`."""
+
+    folder: str
+    owners: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        """The folder."""
+        return f"drop model files in {self.folder} that an earlier deploy replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class SettleModel(Action):
+    """Drop the files that the model's new files replaced, and what else a transfer left.
+
+    But for those that are kept as `keep`'s, if it is not empty.
+    """
+
+    folder: str
+    keep: str = ""
 
     @property
     def what(self) -> str:
@@ -306,6 +344,8 @@ AnyAction: TypeAlias = (
     | CreateContainer
     | StopContainer
     | PlaceModel
+    | RestoreModel
+    | DropModel
     | StartContainer
     | Confirm
     | AcceptContainer
@@ -329,13 +369,15 @@ class Restore:
 
     `ranks` are its containers as (node, container name), head first; none if it cannot be restored,
     and then `why_not` says why. `restarts` says that some of them do not run now, so that they are
-    started even when the plan stopped nothing.
+    started even when the plan stopped nothing. `model` gives them back model files that an earlier
+    deploy had replaced.
     """
 
     generation: int = 0
     ranks: tuple[tuple[str, str], ...] = ()
     restarts: bool = False
     why_not: str = ""
+    model: tuple[RestoreModel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

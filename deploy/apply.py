@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from builder.errors import SparklockError
-from deploy.actions import Confirm, CreateContainer
+from deploy.actions import TIDYING, Confirm, CreateContainer
 from deploy.confirm import Watched, confirm
 from deploy.errors import (
     CleanupFailedError,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from builder.progress import Progress
-    from deploy.actions import AnyAction, PlaceModel, Plan, Step
+    from deploy.actions import AnyAction, PlaceModel, Plan, RestoreModel, Step
     from deploy.errors import Rollback
     from deploy.undo import Means
 
@@ -39,8 +39,8 @@ class Hands(Watched, Protocol):
     def perform(self, action: AnyAction, progress: Progress, stopped: threading.Event) -> int:
         """Do one action and return the bytes that travelled for it."""
 
-    def restore_model(self, action: PlaceModel) -> None:
-        """Undo the placing of model files, however far it came."""
+    def restore_model(self, action: PlaceModel | RestoreModel) -> None:
+        """Put replaced model files back: undo a placing, however far it came, or an earlier one."""
 
     def start(self, name: str) -> None:
         """Start a container; nothing if it runs."""
@@ -105,6 +105,7 @@ class _Run:
     def step(self, step: Step) -> None:
         """All actions of one phase: on each node in their order, on all nodes at once."""
         self._progress.stage(step.phase.value)
+        self.confirmed = self.confirmed or step.phase in TIDYING
         by_node: dict[str, list[AnyAction]] = defaultdict(list)
         for action in step.actions:
             if isinstance(action, Confirm):

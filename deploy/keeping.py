@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from deploy.generations import History
     from deploy.generations_gc import Garbage, Kept
     from deploy.reaching import Nodes
+    from deploy.state import KeptModel
 
 
 def generations(file: Path) -> GenerationsReport:
@@ -60,7 +61,7 @@ def rollback(
     ):
         progress.stage("look at the nodes")
         found = history(nodes)
-        todo = plan_rollback(found, number)
+        todo = plan_rollback(found, number, kept_models(nodes))
         if todo.up_to_date:
             require_answer(todo, nodes, serve.completion_timeout_s)
         applied = apply(todo, Means(nodes, limits_of(serve), progress, interrupts))
@@ -126,6 +127,11 @@ def _remove(node: RemoteNode, garbage: Garbage) -> list[str]:
     for name in garbage.containers:
         node.remove(name)
     return [name for name in garbage.images if not node.forget_image(name)]
+
+
+def kept_models(nodes: Nodes) -> dict[str, KeptModel]:
+    """Whose replaced model files each node keeps, all asked at once."""
+    return together({name: node.kept_model for name, node in nodes.items()})
 
 
 def history(nodes: Nodes) -> History:

@@ -14,8 +14,9 @@ from deploy.actions import AcceptContainer, Confirm, CreateContainer, Phase, Res
 from deploy.caches import chosen_cache
 from deploy.generations import history_of, short
 from deploy.images import images_of
+from deploy.replaced import kept_by, outlived, owner_beside
 from deploy.state import Standing
-from deploy.weights import missing_model, placed_before, places, settles, sharing
+from deploy.weights import missing_model, places, settles, sharing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +73,7 @@ def _keep(
             (Phase.PREPARE, images_of(wanted, states)),
             *_after(wanted, states, history, current),
         ),
-        switching.restoring(current),
+        switching.restoring(current, {}),
         at=current.at,
     )
 
@@ -108,11 +109,10 @@ def _finish(
         (
             (Phase.STOP, _stop_others(history, trial.number)),
             (Phase.PREPARE, images_of(wanted, states)),
-            (Phase.PLACE, _place(wanted, states, history)),
             (Phase.CONFIRM, _confirm(trial.names, "it was started and never confirmed")),
             *_after(wanted, states, history, trial),
         ),
-        switching.restoring(history.current),
+        switching.restoring(history.current, kept_by(wanted, states)),
         discard=trial.names,
         at=trial.at,
     )
@@ -127,6 +127,7 @@ def _replace(
     """The plan that makes a new generation and switches to it."""
     number = history.newest + 1
     shared = sharing(wanted, states)
+    kept = kept_by(wanted, states)
     reason = _why(wanted, history.current, models)
     names = [(spec.node, spec.name(number) + Standing.TRIAL.value) for spec in wanted.specs]
     workers, head = switching.start(names, "all ranks exist")
@@ -135,12 +136,12 @@ def _replace(
     return switching.plan_of(
         number,
         (
-            (Phase.CLEAR, switching.leftovers(history)),
+            (Phase.CLEAR, (*outlived(history.current, kept), *switching.leftovers(history))),
             (Phase.PREPARE, (*shared.send, *images_of(wanted, states))),
             *shared.phases,
             (Phase.CREATE, _create(wanted, states, number, reason)),
             (Phase.STOP, switching.stop(rest, reason)),
-            (Phase.PLACE, _place(wanted, states, history)),
+            (Phase.PLACE, places(wanted, states, owner_beside(history.current, wanted))),
             (Phase.START_WORKERS, workers),
             (Phase.START_HEAD, head),
             (Phase.CONFIRM, _confirm(names)),
@@ -151,17 +152,8 @@ def _replace(
                 (*settles(wanted, states), *switching.clear(history.strays, STRAY)),
             ),
         ),
-        switching.restoring(history.current),
+        switching.restoring(history.current, kept),
     )
-
-
-def _place(
-    wanted: Wanted, states: Mapping[str, NodeState], history: History
-) -> Iterator[AnyAction]:
-    """The model into its place, in a way that can be undone for the pair that serves."""
-    current = "" if history.current is None else history.current.model_digest
-    yield from places(wanted, states)
-    yield from placed_before(wanted, states, current)
 
 
 def _after(

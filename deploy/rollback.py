@@ -15,21 +15,24 @@ from deploy.generations_errors import (
     NoGenerationError,
     OtherModelError,
 )
+from deploy.replaced import outlived, put_back
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from deploy.actions import Plan
+    from deploy.actions import Plan, RestoreModel
     from deploy.generations import Generation, History
+    from deploy.state import KeptModel
 
 
-def plan_rollback(history: History, number: int | None) -> Plan:
+def plan_rollback(history: History, number: int | None, kept: Mapping[str, KeptModel]) -> Plan:
     """The actions after which generation `number` serves; None for the one that served before.
 
-    That is the current one when a deploy was interrupted or left its failed ranks, else the one
-    before the current.
-    Also finishes or undoes what was interrupted: the number may be the current generation's. Raises
-    NoGenerationError, CannotReturnError and OtherModelError, before anything is changed.
+    The one that served before is the current one when a deploy was interrupted or left its failed
+    ranks, else the newest older than the current, else the newest other one. What was interrupted
+    is finished or undone, so the number may be the current generation's; `kept` is what each node
+    keeps of replaced model files. Raises NoGenerationError, CannotReturnError and OtherModelError,
+    before anything is changed.
     """
     target = _target(history, number)
     if not target.whole:
@@ -37,13 +40,16 @@ def plan_rollback(history: History, number: int | None) -> Plan:
         raise CannotReturnError(target.number, target.why_incomplete(), others)
     _require_model(history, target)
     current = history.current
+    replaced = tuple(put_back(target, kept))
+    stays = target.awake and not replaced
     steps = (
         (Phase.CLEAR, switching.leftovers(history)),
-        *(_confirmed(history, target) if target.awake else _started(history, target)),
+        *(_confirmed(history, target) if stays else _started(history, target, replaced)),
         (Phase.ACCEPT, switching.accept(target.ranks)),
         (Phase.RETIRE, switching.retire(history, target.number)),
+        (Phase.REMOVE, outlived(target, kept)),
     )
-    back = switching.restoring(current)
+    back = switching.restoring(current, kept)
     if current is target and not target.awake:
         back = Restore(target.number, why_not=f"generation {target.number} did not serve before")
     plan = switching.plan_of(target.number, steps, back, at=target.at)
@@ -72,24 +78,26 @@ def _number(generation: Generation | None) -> int:
 
 
 def _require_model(history: History, target: Generation) -> None:
-    """OtherModelError if the model's files on the nodes may not be those it was made for.
+    """OtherModelError if the model's files on the nodes are not those it was made for.
 
-    They are the current generation's, or those of a deploy that was interrupted after it.
+    They are those of the pair that was confirmed last: what an unconfirmed one replaced is kept.
     """
     latest = history.current or max(history.superseded, key=lambda item: item.number)
-    for other in (latest, *history.unconfirmed):
-        known = target.model_digest and other.model_digest
-        if known and target.model_digest != other.model_digest:
-            raise OtherModelError(target.number, other.number, target.lock_digest)
+    known = target.model_digest and latest.model_digest
+    if known and target.model_digest != latest.model_digest:
+        raise OtherModelError(target.number, latest.number, target.lock_digest)
 
 
-def _started(history: History, target: Generation) -> Iterator[switching.Part]:
-    """Stop what runs, all of it, and start the target's ranks together."""
+def _started(
+    history: History, target: Generation, replaced: tuple[RestoreModel, ...]
+) -> Iterator[switching.Part]:
+    """Stop what runs, all of it, and start the target's ranks together, with their model."""
     reason = f"generation {target.number} is to serve again"
     unconfirmed = {item for generation in history.unconfirmed for item in generation.ranks}
     rest = (item for item in history.containers if item not in unconfirmed)
     workers, head = switching.start(target.names, reason)
     yield Phase.STOP, switching.stop(rest, reason)
+    yield Phase.PLACE, replaced
     yield Phase.START_WORKERS, workers
     yield Phase.START_HEAD, head
     yield Phase.CONFIRM, (_confirm(target),)

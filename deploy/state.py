@@ -264,6 +264,14 @@ class ModelObstacle:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptModel:
+    """A model's folder, and whose replaced files it keeps: the `deploy.replaced.owner` of each."""
+
+    folder: str
+    owners: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeState:
     """Everything planning knows of one node.
 
@@ -275,6 +283,7 @@ class NodeState:
     are not this cluster's. `model_staged` are paths of wanted files that were brought, proven, and
     are not in place; `model_obstacle` is why none can be brought, and `model_beside_bytes`
     what lies beside the places, whole or in part; both are asked only when some are lacking.
+    `model_kept` says whose replaced files are kept, as `deploy.replaced.owner` names them.
     `caches` are the names of the volumes with the cluster's compile caches.
     """
 
@@ -294,6 +303,7 @@ class NodeState:
     model_staged: frozenset[str] = frozenset()
     model_obstacle: ModelObstacle | None = None
     model_beside_bytes: int = 0
+    model_kept: frozenset[str] = frozenset()
     caches: tuple[str, ...] = ()
 
 

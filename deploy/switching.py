@@ -14,15 +14,17 @@ from deploy.actions import (
     Step,
     StopContainer,
 )
+from deploy.replaced import put_back
 from deploy.state import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from deploy.actions import AnyAction, Phase
     from deploy.generations import Generation, History, Placed
     from deploy.serving import ServingAddress
+    from deploy.state import KeptModel
 
     Part: TypeAlias = tuple[Phase, Iterable[AnyAction]]
 
@@ -41,13 +43,17 @@ def plan_of(
     return Plan(generation, kept, restore, discard, at)
 
 
-def restoring(current: Generation | None) -> Restore:
-    """What a plan that fails has to bring back: the current generation, whole or not at all."""
+def restoring(current: Generation | None, kept: Mapping[str, KeptModel]) -> Restore:
+    """What a plan that fails has to bring back: the current generation, whole or not at all.
+
+    With those of its model files that the nodes keep, since a deploy was killed that replaced them.
+    """
     if current is None:
         return Restore()
     if not current.whole:
         return Restore(current.number, why_not=current.why_incomplete())
-    return Restore(current.number, current.names, restarts=not current.awake)
+    model = tuple(put_back(current, kept))
+    return Restore(current.number, current.names, restarts=not current.awake, model=model)
 
 
 def stop(items: Iterable[Placed], reason: str) -> Iterator[StopContainer]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from builder.progress import Progress
-    from deploy.actions import AnyAction, Plan, Restore
+    from deploy.actions import AnyAction, Plan, Restore, RestoreModel
     from deploy.apply import Hands
     from deploy.interrupts import Interrupts
 
@@ -109,9 +109,15 @@ class _Undoing:
         self._run()
         for action in self._begun:
             if isinstance(action, PlaceModel):
-                restore = partial(self._nodes[action.node].restore_model, action)
-                self._task(action.node, f"put the model files back in {action.folder}", restore)
+                self._restore_model(action)
         self._run()
+        for action in self._plan.restore.model:
+            self._restore_model(action)
+        self._run()
+
+    def _restore_model(self, action: PlaceModel | RestoreModel) -> None:
+        restore = partial(self._nodes[action.node].restore_model, action)
+        self._task(action.node, f"put the model files back in {action.folder}", restore)
 
     def name_failed(self) -> None:
         """Give what the plan created a name that says that it failed."""

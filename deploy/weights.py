@@ -15,7 +15,9 @@ from deploy.actions import (
     SettleModel,
     Step,
 )
+from deploy.generations import history_of
 from deploy.images import images_of
+from deploy.replaced import NOBODY, owner_beside
 from deploy.state import lacking
 
 if TYPE_CHECKING:
@@ -117,9 +119,12 @@ def weights_steps(
         *shared.phases,
     ]
     if place:
+        current = history_of({name: state.containers for name, state in states.items()}).current
+        pair = owner_beside(current, wanted)
+        keep = "" if pair == NOBODY else pair
         steps += [
-            (Phase.PLACE, tuple(places(wanted, states))),
-            (Phase.REMOVE, tuple(settles(wanted, states))),
+            (Phase.PLACE, tuple(places(wanted, states, pair))),
+            (Phase.REMOVE, tuple(settles(wanted, states, keep))),
         ]
     return tuple(Step(phase, actions) for phase, actions in steps if actions)
 
@@ -130,39 +135,26 @@ def missing_model(wanted: Wanted, state: NodeState) -> tuple[ModelFile, ...]:
     return tuple(file for file in wanted.model_files if there.get(file.path) != file.digest)
 
 
-def places(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[PlaceModel]:
-    """What puts files into their places that were brought beside them."""
+def places(wanted: Wanted, states: Mapping[str, NodeState], pair: str) -> Iterator[PlaceModel]:
+    """What puts files into their places that were brought beside them.
+
+    The files they replace are kept as those of `pair`, the owner that would be restored.
+    """
     for node in wanted.manifest.nodes:
         files = missing_model(wanted, states[node.name])
         if files:
             there = {file.path for file in states[node.name].model_files}
             replaced = tuple(file.path for file in files if file.path in there)
             folder = wanted.manifest.model_path(node)
-            yield PlaceModel(node.name, "it was brought", folder, files, replaced)
+            yield PlaceModel(node.name, "it was brought", folder, files, replaced, pair)
 
 
-def placed_before(
-    wanted: Wanted, states: Mapping[str, NodeState], current_model: str
-) -> Iterator[PlaceModel]:
-    """What has a failed plan put back the files that an interrupted deploy had replaced.
-
-    `current_model` is the model of the pair that would be restored; empty if unknown. Nothing moves
-    forward here: the wanted files are in their places. Where the pair has the same model, what is
-    kept belongs to an earlier one, and stays.
-    """
-    if current_model in {"", wanted.model_digest}:
-        return
-    for node in wanted.manifest.nodes:
-        state = states[node.name]
-        if state.model_transfer and not missing_model(wanted, state):
-            folder = wanted.manifest.model_path(node)
-            yield PlaceModel(node.name, "an interrupted deploy has placed it", folder, (), ())
-
-
-def settles(wanted: Wanted, states: Mapping[str, NodeState]) -> Iterator[SettleModel]:
-    """What drops files that were replaced, and whatever else a transfer left."""
+def settles(
+    wanted: Wanted, states: Mapping[str, NodeState], keep: str = ""
+) -> Iterator[SettleModel]:
+    """What drops files that were replaced, those of `keep` excepted, and what a transfer left."""
     for node in wanted.manifest.nodes:
         state = states[node.name]
         if state.model_transfer or missing_model(wanted, state):
             folder = wanted.manifest.model_path(node)
-            yield SettleModel(node.name, "the model is in place", folder)
+            yield SettleModel(node.name, "the model is in place", folder, keep)

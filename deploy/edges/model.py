@@ -2,8 +2,9 @@
 
 New files arrive in `.sparklock/in` inside the folder, under names made of their digests, and are
 checked there; so an interrupted transfer continues, and what serves is not touched. They are moved
-to their places when the old pair has stopped, with the files they replace kept in `.sparklock/old`
-until the new pair has answered. Inside the folder, because a rename must not cross filesystems.
+to their places when the old pair has stopped, with the files they replace kept until the new pair
+has answered: in `.sparklock/old/OWNER`, which says whose they are, so that no later failure puts
+back what another pair had. Inside the folder, because a rename must not cross filesystems.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from deploy.edges.transfer import Outgoing, each_pair, hashes, make_folders, put
 from deploy.state import ModelFileFacts, ModelObstacle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from builder.lock import ModelFile
@@ -75,6 +76,8 @@ class ModelFolder:
         self._news = False
         self.staged: frozenset[str] = frozenset()
         """The wanted files that `observe` found whole in the inbox, by path."""
+        self.kept_for: frozenset[str] = frozenset()
+        """The owners of the replaced files that `observe` found."""
 
     @property
     def path(self) -> str:
@@ -114,6 +117,7 @@ class ModelFolder:
         facts = [ModelFileFacts(path, _size_bytes(stats[path]), known.get(path)) for path in there]
         own = (f"{OWN}/in/", f"{OWN}/old/", f"{OWN}/hub/")
         self.staged = frozenset(f.path for f in wanted if f"{OWN}/in/{staged_name(f)}" in stats)
+        self.kept_for = frozenset(p.split("/")[2] for p in stats if p.startswith(f"{OWN}/old/"))
         return tuple(facts), any(path.startswith(own) for path in stats)
 
     def remember(self) -> None:
@@ -201,36 +205,48 @@ class ModelFolder:
         self._sent |= {file.path: (arrived[staged_name(file)], file.digest) for file in files}
         return sum(file.size_bytes for file in missing)
 
-    def place(self, files: Sequence[ModelFile], replaced: Sequence[str]) -> None:
-        """Move files from the inbox to their places and keep the ones they replace.
+    def place(self, files: Sequence[ModelFile], replaced: Sequence[str], owner: str) -> None:
+        """Move files from the inbox to their places and keep the ones they replace as `owner`'s.
 
-        What is kept already stays: it belongs to the pair that was confirmed last.
+        What is kept for that owner already stays: what stands in its place now came later.
         """
-        kept = self._names(self._old)
+        old = f"{self._old}/{owner}"
+        kept = self._names(old)
         keep = [path for path in replaced if path not in kept]
-        places = [(f"{self._folder}/{path}", f"{self._old}/{path}") for path in keep]
+        places = [(f"{self._folder}/{path}", f"{old}/{path}") for path in keep]
         moves = [(self._staged_at(file), f"{self._folder}/{file.path}") for file in files]
         make_folders(self._connection, [_parent(target) for _, target in (*places, *moves)])
         each_pair(self._connection, "ln", places)
         each_pair(self._connection, "mv", moves)
 
-    def restore(self, files: Sequence[ModelFile]) -> None:
+    def restore(self, files: Sequence[ModelFile], owner: str) -> None:
         """Undo `place`, however far it came: new files to the inbox, kept ones to their places."""
+        kept_in = f"{self._old}/{owner}"
         staged = self._names(self._inbox)
         moved = [file for file in files if staged_name(file) not in staged]
         back = [(f"{self._folder}/{file.path}", self._staged_at(file)) for file in moved]
         each_pair(self._connection, "mv", back)
-        kept = sorted(self._names(self._old))
-        old = [(f"{self._old}/{path}", f"{self._folder}/{path}") for path in kept]
+        kept = sorted(self._names(kept_in))
+        old = [(f"{kept_in}/{path}", f"{self._folder}/{path}") for path in kept]
+        make_folders(self._connection, [_parent(target) for _, target in old])
         each_pair(self._connection, "mv", old)
 
-    def settle(self) -> None:
-        """Drop the inbox and the replaced files: the new model has served.
+    def kept(self) -> frozenset[str]:
+        """The owners of the replaced files that are kept."""
+        return frozenset(path.split("/")[0] for path in self._names(self._old))
 
-        What was sent was hashed on arrival. Moving a file changes none of its marks but the change
-        time, so what has the others still need not be hashed again.
+    def drop(self, owners: Iterable[str]) -> None:
+        """Drop the replaced files of these owners."""
+        self._connection.run(("rm", "-rf", "--", *(f"{self._old}/{item}" for item in owners)))
+
+    def settle(self, keep: str = "") -> None:
+        """Drop the inbox and the replaced files: the new model has served, or `keep`'s have not.
+
+        Those of `keep` stay. What was sent was hashed on arrival. Moving a file changes none of its
+        marks but the change time, so what has the others still need not be hashed again.
         """
-        self._connection.run(("rm", "-rf", "--", self._inbox, self._old, self.download))
+        gone = [f"{self._old}/{item}" for item in self.kept() - {keep}] if keep else [self._old]
+        self._connection.run(("rm", "-rf", "--", self._inbox, self.download, *gone))
         stats = self._stats(self._folder)
         for path, (arrived, digest) in self._sent.items():
             if _lasting(stats.get(path, "")) == _lasting(arrived):

@@ -20,7 +20,7 @@ from deploy.edges.observe import observe, observe_unlocked
 from deploy.edges.ssh import NodeConnection
 from deploy.edges.supply import no_blobs
 from deploy.serving import ServingAddress
-from deploy.state import TRIAL, Outcome
+from deploy.state import TRIAL, KeptModel, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,6 +186,10 @@ class RemoteNode:
         """What is known of this node without a lock."""
         return observe_unlocked(self._manifest, self._node, self._connection, self._engine)
 
+    def kept_model(self) -> KeptModel:
+        """Whose replaced model files this node keeps."""
+        return KeptModel(self._folder.path, self._folder.kept())
+
     def remember_model(self, progress: Progress) -> None:
         """Note the model hashes that had to be computed, for the next deploy."""
         try:
@@ -245,13 +249,23 @@ class RemoteNode:
                 return self._bring(action, progress, stopped)
             case actions.TagImage():
                 self._images.tag(action.image)
+            case _:
+                self._change_here(action)
+        return 0
+
+    def _change_here(self, action: actions.AnyAction) -> None:
+        """Do what needs nothing from elsewhere."""
+        match action:
             case actions.PlaceModel():
-                self._folder.place(action.files, action.replaced)
+                self._folder.place(action.files, action.replaced, action.owner)
+            case actions.RestoreModel():
+                self._folder.restore((), action.owner)
+            case actions.DropModel():
+                self._folder.drop(action.owners)
             case actions.SettleModel():
-                self._folder.settle()
+                self._folder.settle(action.keep)
             case _:
                 self._change_container(action)
-        return 0
 
     def _tell(self, detour: str) -> None:
         """Keep, and tell at once, what goes another way than was planned."""
@@ -309,10 +323,11 @@ class RemoteNode:
         if told:
             self._tell(told)
 
-    def restore_model(self, action: actions.PlaceModel) -> None:
-        """Undo the placing of model files, however far it came."""
+    def restore_model(self, action: actions.PlaceModel | actions.RestoreModel) -> None:
+        """Put replaced model files back: undo a placing, however far it came, or an earlier one."""
         self._require_guard()
-        self._folder.restore(action.files)
+        placed = action.files if isinstance(action, actions.PlaceModel) else ()
+        self._folder.restore(placed, action.owner)
 
     def start(self, name: str) -> None:
         """Start a container; nothing if it runs."""

@@ -73,10 +73,10 @@ def test_after_a_killed_deploy_a_deploy_reaches_the_new_pair_and_a_rollback_the_
     done = applied(NEW, finish, left)
     assert_serves(done, finish.generation)
     assert make_plan(NEW, done).up_to_date
-    back = plan_rollback(history(left), 1)
+    back = plan_rollback(history(left), 1, {})
     restored = applied(OLD, back, left)
     assert_serves(restored, 1)
-    assert plan_rollback(history(restored), 1).up_to_date
+    assert plan_rollback(history(restored), 1, {}).up_to_date
 
 
 @given(cuts, cuts, offs)
@@ -86,13 +86,13 @@ def test_after_a_killed_rollback_either_pair_can_be_reached(
 ) -> None:
     before = serving(OLD)
     deployed = applied(NEW, make_plan(NEW, before), before)
-    left = killed(plan_rollback(history(deployed), None), deployed, first)
+    left = killed(plan_rollback(history(deployed), None, {}), deployed, first)
     left = powered_off(left, off)
-    onward = plan_rollback(history(left), 1)
+    onward = plan_rollback(history(left), 1, {})
     if not onward.up_to_date:
         left = killed(onward, left, second)
-    assert_serves(applied(NEW, plan_rollback(history(left), 1), left), 1)
-    assert_serves(applied(NEW, plan_rollback(history(left), 2), left), 2)
+    assert_serves(applied(NEW, plan_rollback(history(left), 1, {}), left), 1)
+    assert_serves(applied(NEW, plan_rollback(history(left), 2, {}), left), 2)
     again = make_plan(NEW, left)
     done = applied(NEW, again, left)
     assert_serves(done, again.generation)
@@ -110,4 +110,4 @@ def test_a_deploy_killed_twice_is_still_finished(
             states = powered_off(killed(plan, states, cut), off)
     last = make_plan(NEW, states)
     assert_serves(applied(NEW, last, states), last.generation)
-    assert_serves(applied(OLD, plan_rollback(history(states), 1), states), 1)
+    assert_serves(applied(OLD, plan_rollback(history(states), 1, {}), states), 1)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from deploy.edges.ssh import NodeConnection
 
 pytestmark = pytest.mark.lab
+PAIR = "0123456789ab"
 QUIET = Watch(told=lambda _: None, stopped=lambda: False)
 
 
@@ -68,7 +69,7 @@ def test_files_come_whole_into_a_folder_that_was_not_there(
     assert model.observe(files) == ((), False)
     assert model.send(files, ours, QUIET) == sum(file.size_bytes for file in files)
     assert texts(theirs) == {}
-    model.place(files, ())
+    model.place(files, (), PAIR)
     assert texts(theirs) == texts(ours)
     facts, transfer = ModelFolder(model._connection, str(theirs)).observe(files)
     assert {fact.path: fact.digest for fact in facts} == {f.path: f.digest for f in files}
@@ -81,7 +82,7 @@ def test_a_file_of_more_than_one_chunk_arrives_and_is_told_of(
     files = write(ours, big="0123456789" * 300_000)
     told: list[int] = []
     model.send(files, ours, Watch(told.append, stopped=lambda: False))
-    model.place(files, ())
+    model.place(files, (), PAIR)
     assert texts(theirs) == texts(ours)
     assert told == sorted(told)
     assert told[-1] == 3_000_000
@@ -128,9 +129,9 @@ def test_replaced_files_are_kept_until_the_model_is_settled(
     write(theirs, weights__a="old", other="theirs")
     files = write(ours, weights__a="new", config="new")
     model.send(files, ours, QUIET)
-    model.place(files, ("weights/a",))
+    model.place(files, ("weights/a",), PAIR)
     assert texts(theirs) == {"weights/a": "new", "config": "new", "other": "theirs"}
-    assert (theirs / ".sparklock/old/weights/a").read_text() == "old"
+    assert (theirs / f".sparklock/old/{PAIR}/weights/a").read_text() == "old"
     model.settle()
     assert texts(theirs) == {"weights/a": "new", "config": "new", "other": "theirs"}
     assert not (theirs / ".sparklock/old").exists()
@@ -143,8 +144,8 @@ def test_restoring_undoes_a_placing_however_far_it_came(
     write(theirs, weights__a="old")
     files = write(ours, weights__a="new", config="new")
     model.send(files, ours, QUIET)
-    model.place(files[:placed], ("weights/a",)[:placed])
-    model.restore(files)
+    model.place(files[:placed], ("weights/a",)[:placed], PAIR)
+    model.restore(files, PAIR)
     assert texts(theirs) == {"weights/a": "old"}
     assert model.send(files, ours, QUIET) == 0
 
@@ -157,8 +158,8 @@ def test_what_was_kept_first_is_what_comes_back(
     for text in ("killed deploy", "failed deploy"):
         files = write(ours, config=text)
         model.send(files, ours, QUIET)
-        model.place(files, ("config",))
-    model.restore(files)
+        model.place(files, ("config",), PAIR)
+    model.restore(files, PAIR)
     assert texts(theirs) == {"config": "confirmed"}
 
 
@@ -168,9 +169,9 @@ def test_what_a_killed_deploy_replaced_comes_back_when_the_next_one_had_nothing_
     write(theirs, config="confirmed")
     files = write(ours, config="killed deploy")
     model.send(files, ours, QUIET)
-    model.place(files, ("config",))
-    model.place((), ())
-    model.restore(())
+    model.place(files, ("config",), PAIR)
+    model.place((), (), PAIR)
+    model.restore((), PAIR)
     assert texts(theirs) == {"config": "confirmed"}
 
 
@@ -185,9 +186,9 @@ def test_a_link_is_followed_when_read_and_replaced_itself(
     assert fact.digest == digest_bytes(b"old")
     files = write(ours, config="new")
     model.send(files, ours, QUIET)
-    model.place(files, ("config",))
+    model.place(files, ("config",), PAIR)
     assert (theirs.parent / "blob").read_text() == "old"
-    model.restore(files)
+    model.restore(files, PAIR)
     assert (theirs / "config").is_symlink()
 
 
@@ -235,7 +236,7 @@ def test_what_was_sent_is_noted_when_it_is_settled(
 ) -> None:
     files = write(ours, config="{}", weights="www")
     model.send(files, ours, QUIET)
-    model.place(files, ())
+    model.place(files, (), PAIR)
     (theirs / "weights").write_text("xxx")
     model.settle()
     note = json.loads((theirs / ".sparklock/seen").read_text())

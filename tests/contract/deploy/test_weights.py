@@ -30,6 +30,7 @@ from deploy.edges.transfer import Watch, hashes
 from deploy.edges.weights import NodeWeights
 from deploy.node_errors import NodeLostError
 from deploy.onnode.receiving import RANGE_BYTES
+from deploy.replaced import NOBODY
 from tests.contract.deploy.conftest import Sshd, until
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def test_files_are_copied_whole_and_proven(
         staged_name(file): file.digest for file in files
     }
     assert target.copy(copy(*files), source, QUIET) == 0
-    target.folder.place(files, ())
+    target.folder.place(files, (), NOBODY)
     assert (tmp_path / "spark-b/big").read_bytes() == (tmp_path / "spark-a/big").read_bytes()
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from builder.progress import Progress
-    from deploy.actions import AnyAction, PlaceModel
+    from deploy.actions import AnyAction, PlaceModel, RestoreModel
     from deploy.scene import Socket
     from deploy.serving import ServingAddress
     from deploy.state import ContainerFacts
@@ -49,7 +49,7 @@ class FakeNode:
     replies: list[Completion] = field(default_factory=lambda: [ANSWER])
     unreachable: bool = False
     done: list[AnyAction] = field(default_factory=list)
-    restored: list[PlaceModel] = field(default_factory=list)
+    restored: list[PlaceModel | RestoreModel] = field(default_factory=list)
     exits: dict[str, int] = field(default_factory=dict)
     logs: dict[str, tuple[LogLine, ...]] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class FakeNode:
         self.done.append(action)
         return 1
 
-    def restore_model(self, action: PlaceModel) -> None:
+    def restore_model(self, action: PlaceModel | RestoreModel) -> None:
         self._reach()
         self.restored.append(action)
 

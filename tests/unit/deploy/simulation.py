@@ -58,7 +58,11 @@ def after(goal: Wanted, state: NodeState, action: AnyAction) -> NodeState:  # no
             files = tuple((there | placed).values())
             return replace(state, model_files=files, model_staged=frozenset())
         case actions.SettleModel():
-            return replace(state, model_transfer=False)
+            kept = state.model_kept & {action.keep}
+            return replace(state, model_transfer=bool(kept), model_kept=kept)
+        case actions.DropModel() | actions.RestoreModel():
+            gone = {action.owner} if isinstance(action, actions.RestoreModel) else action.owners
+            return replace(state, model_kept=state.model_kept.difference(gone))
         case actions.PullImage() | actions.LoadImage() | actions.TagImage():
             return replace(state, image=image_facts(goal), untagged=None)
         case actions.CreateContainer():

@@ -55,6 +55,10 @@ class NodeWhoseRankEnds:
     def staged(self) -> frozenset[str]:
         return frozenset()
 
+    @property
+    def kept_for(self) -> frozenset[str]:
+        return frozenset()
+
     def readiness(self, files: object) -> tuple[None, int]:
         del files
         return None, 0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder.digest import digest_bytes
+from builder.digest import digest_bytes, hex_of
 from deploy.actions import (
     AcceptContainer,
     Confirm,
@@ -432,10 +432,12 @@ def test_what_an_interrupted_deploy_replaced_of_the_model_goes_back_if_the_next_
     *, started: bool
 ) -> None:
     other = digest_bytes(b"another model")
+    owner = hex_of(other)[:12]
     states = {
         node: replace(
             state,
             model_transfer=True,
+            model_kept=frozenset({owner}),
             containers=(
                 container(GOAL, rank, model_digest=other, running=False, spec_digest=other),
                 *((container(GOAL, rank, 2, name=f"sparklock-pair-g2-r{rank}.trial"),) * started),
@@ -443,10 +445,9 @@ def test_what_an_interrupted_deploy_replaced_of_the_model_goes_back_if_the_next_
         )
         for rank, (node, state) in enumerate(serving(GOAL).items())
     }
-    plan = make_plan(GOAL, states)
-    placed = [action for action in plan.actions if isinstance(action, PlaceModel)]
-    assert [(action.node, action.files) for action in placed] == [(A, ()), (B, ())]
-    assert plan.restore.generation == 1
+    restore = make_plan(GOAL, states).restore
+    assert [(action.node, action.owner) for action in restore.model] == [(A, owner), (B, owner)]
+    assert restore.generation == 1
 
     same = {
         node: replace(
@@ -455,4 +456,4 @@ def test_what_an_interrupted_deploy_replaced_of_the_model_goes_back_if_the_next_
         )
         for node, state in states.items()
     }
-    assert PlaceModel not in {type(action) for action in make_plan(GOAL, same).actions}
+    assert make_plan(GOAL, same).restore.model == ()

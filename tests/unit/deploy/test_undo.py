@@ -148,7 +148,7 @@ def test_a_rollback_that_fails_brings_the_current_pair_back_and_stops_the_older_
     nodes[A].replies = [REFUSED, ANSWER]
     history = history_of({name: node.state.containers for name, node in nodes.items()})
     with Interrupts() as interrupts, pytest.raises(DeployFailedError) as caught:
-        apply(plan_rollback(history, 0), Means(nodes, LIMITS, Silent(), interrupts))
+        apply(plan_rollback(history, 0, {}), Means(nodes, LIMITS, Silent(), interrupts))
     assert caught.value.rollback.outcome is Outcome.ANSWERS
     assert nodes[A].running() == ["sparklock-pair-g1-r0"]
     assert len(nodes[A].state.containers) == 2
