@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from deploy.errors import DeployInterruptedError
+from deploy.signals import SIGNALS
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Self
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STDERR: Final = 2
 STOPPING: Final = b"\ninterrupted: what was begun is undone first, or ended if it was confirmed\n"
 UNDER_WAY: Final = b"\nalready interrupted: undoing is under way, and is not broken off\n"

@@ -1,4 +1,4 @@
-"""Logins that are begun before the rest of a verb is imported: the two take about as long.
+"""Logins that are begun before the rest of a task is imported: the two take about as long.
 
 What they go by is the manifest as it is written, unchecked. So none is begun for a manifest that
 looks wrong in what ssh is given, and none is used unless the checked manifest asks for the same.
@@ -6,6 +6,7 @@ looks wrong in what ssh is given, and none is used unless the checked manifest a
 
 from __future__ import annotations
 
+import atexit
 import re
 import tomllib
 from contextlib import contextmanager, suppress
@@ -26,12 +27,24 @@ TIMEOUT_S: Final = 10
 MAX_BYTES: Final = 2**20
 
 
+_BEGUN: Final[dict[Path, Logins]] = {}
+"""By manifest, what was begun before it was known whether a task wants it."""
+
+
+def begin(file: Path) -> None:
+    """Begin the logins to a manifest's nodes, for a task that may want them; it waits for none."""
+    logins = _BEGUN[file] = Logins()
+    atexit.register(logins.end)
+    logins.begin(_destinations(file))
+
+
 @contextmanager
 def begun(file: Path) -> Iterator[Logins]:
     """Logins to the nodes of a manifest are on their way; those that nobody took end with this."""
-    logins = Logins()
+    if file not in _BEGUN:
+        begin(file)
+    logins = _BEGUN.pop(file)
     try:
-        logins.begin(_destinations(file))
         yield logins
     finally:
         logins.end()

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final
 
-from deploy.interrupts import SIGNALS
+from deploy.signals import SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

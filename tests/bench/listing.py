@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 from tests.bench.measure import alternate, inv, probe, seconds_of
@@ -31,7 +32,7 @@ def measure(place: Workplace) -> Iterator[Result]:
     ours, theirs = alternate(
         (
             lambda _round: seconds_of(inv("--list"), cwd=place.root),
-            lambda _round: seconds_of(inv("--list"), cwd=empty),
+            lambda _round: seconds_of((sys.executable, "-m", "invoke", "--list"), cwd=empty),
         ),
         rounds=11,
     )

@@ -18,6 +18,8 @@ from tests.bench.result import Samples
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+START: Final = Path(__file__).parents[2] / "deploy" / "edges" / "start.py"
+
 START_S: Final = 60
 """What a server may take until it answers, in seconds."""
 
@@ -90,7 +92,7 @@ def await_success(
 
 def inv(*args: str) -> tuple[str, ...]:
     """The command of a task, as the `inv` script ends in it."""
-    return (sys.executable, "-m", "invoke", *args)
+    return (sys.executable, "-P", str(START), *args)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from builder.edges.tasking import reported
+from deploy.edges.start import manifest_of
 from tasks import ns
 
 ROOT = Path(__file__).parents[2]
+START = "deploy/edges/start.py"
 TASKS: list[str] = sorted(ns.task_names)
 HEAVY = frozenset({"docker", "pytest", "testinfra", "rich", "pydantic", "requests", "tomlkit"})
 LISTING = """
@@ -106,6 +108,8 @@ def test_a_task_that_is_interrupted_says_so_and_then_nothing_cleans_up(
 
 def test_an_interruption_while_the_tasks_are_imported_is_one_line(tmp_path: Path) -> None:
     shutil.copy(ROOT / "inv", tmp_path)
+    (tmp_path / "deploy" / "edges").mkdir(parents=True)
+    shutil.copy(ROOT / START, tmp_path / START)
     (tmp_path / "tasks.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
     (tmp_path / "requirements.txt").touch()
     python = tmp_path / ".venv" / "bin" / "python"
@@ -125,6 +129,52 @@ def test_an_interruption_while_the_tasks_are_imported_is_one_line(tmp_path: Path
 
     assert told == "interrupted\n"
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        ("status", "cluster.toml"),
+        ("status --json -f a/b.toml", "a/b.toml"),
+        ("status --file=x.toml --drift", "x.toml"),
+        ("status --file", ""),
+    ],
+)
+def test_the_logins_that_are_begun_early_are_those_of_the_manifest_asked_for(
+    words: str, file: str
+) -> None:
+    assert manifest_of(words.split()) == file
+
+
+@pytest.mark.parametrize("words", ["--list", "--help deploy"])
+def test_a_listing_whose_reader_is_gone_ends_in_silence(words: str) -> None:
+    command = f"{sys.executable} -P {START} {words}; echo $? >&2"
+    done = subprocess.run(
+        ["bash", "-c", f"{{ {command}; }} | true"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == "141\n"
+
+
+def test_what_invoke_need_not_import_is_there_for_whoever_does() -> None:
+    code = f"""
+import atexit, runpy, sys
+def tell():
+    assert "unittest.mock" not in sys.modules
+    from unittest.mock import Mock
+    assert Mock().anything
+    print("both")
+atexit.register(tell)
+sys.argv = ["{START}", "--list"]
+runpy.run_path("{START}", run_name="__main__")
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.endswith("both\n"), done.stderr
 
 
 @pytest.mark.parametrize("name", TASKS)

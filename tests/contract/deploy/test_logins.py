@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy.edges.logins import begun
+from deploy.edges.logins import begin, begun
 from deploy.edges.ssh import NodeConnection, Opening
 from tests.contract.deploy.conftest import until
 
@@ -59,6 +59,18 @@ def test_a_login_to_what_the_checked_manifest_does_not_say_is_not_used_and_ends(
         with NodeConnection(other, Opening(logins)) as connection:
             assert str(connection._master.process.pid) != login
     assert children() == before
+
+
+def test_a_login_that_was_begun_before_the_task_is_the_tasks(sshd: Sshd, tmp_path: Path) -> None:
+    file = written(tmp_path, sshd.destination())
+    before = children()
+    begin(file)
+    (login,) = children() - before
+    with begun(file) as logins:
+        assert children() - before == {login}
+        with NodeConnection(sshd.destination(), Opening(logins)) as connection:
+            assert str(connection._master.process.pid) == login
+    until(lambda: login not in children())
 
 
 def test_a_failure_ends_what_was_begun(sshd: Sshd, tmp_path: Path) -> None:
