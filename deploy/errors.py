@@ -194,7 +194,7 @@ class RankLogError(NodeError):
                 place=f"node {self.node}, rank {self.rank}",
                 what="a completion came, but this rank logged failures while it was computed",
                 detail="\n".join(lines),
-                remedy="the answers may be wrong: repair what the lines tell, then inv deploy",
+                remedy="the answers may be wrong: repair what the lines tell, then try again",
             ),
         )
 
@@ -219,7 +219,7 @@ class RankChangedError(NodeError):
                 what=f"somebody else changed the rank while it was confirmed: {self.what}",
                 expected=self.expected,
                 found=self.found,
-                remedy="find out who works on this node beside sparklock, then: inv deploy",
+                remedy="find out who works on this node beside sparklock, then try again",
             ),
         )
 
@@ -271,7 +271,7 @@ class OldPairDownError(NodeError):
         """The one message."""
         names = ", ".join(self.nodes)
         what = f"the old pair was not started again, because of {names}: one rank serves nothing"
-        return (Message(place="deploy", what=what, remedy=f"repair {names}, then inv deploy"),)
+        return (Message(place="rollback", what=what, remedy=f"repair {names}, then try again"),)
 
 
 class Outcome(Enum):

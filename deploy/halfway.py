@@ -18,18 +18,27 @@ DEPLOY = "inv deploy"
 
 @dataclass(frozen=True, slots=True)
 class HalfState:
-    """Something that is neither one thing nor the other; `remedy` is a command."""
+    """Something that is neither one thing nor the other; `command` ends it.
+
+    `comes_to` says what the command does, and what else would do.
+    """
 
     what: str
-    remedy: str
+    command: str
+    comes_to: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """The command, and what it comes to."""
+        return f"{self.command} {self.comes_to}".rstrip()
 
     def text(self) -> str:
-        """Both in a line."""
+        """All in a line."""
         return f"{self.what}: {self.remedy}"
 
     def as_json(self) -> dict[str, JsonValue]:
-        """Both as a JSON object."""
-        return {"what": self.what, "remedy": self.remedy}
+        """The command by itself, for scripts, and the sentence."""
+        return {"what": self.what, "command": self.command, "remedy": self.remedy}
 
 
 def half_states(history: History, wanted: int | None = None) -> tuple[HalfState, ...]:
@@ -76,7 +85,8 @@ def _of_superseded(history: History, again: str) -> Iterator[HalfState]:
             yield HalfState(
                 f"generation {item.number} was superseded and runs, as in a rollback that was "
                 "interrupted",
-                f"{_rollback(item)} finishes it, {again} undoes it",
+                _rollback(item),
+                f"finishes it, {again} undoes it",
             )
         if item.claims_to_serve:
             what = f"generation {item.number} was superseded, and not all its names say so"
@@ -91,4 +101,4 @@ def _of_unconfirmed(history: History, again: str) -> Iterator[HalfState]:
             what = f"generation {item.number} was never confirmed, as by an interrupted deploy"
         back = f"; {again} undoes it" if history.current and again != DEPLOY else ""
         ends = "clears it" if item.failed else "finishes it or clears it away"
-        yield HalfState(what, f"{DEPLOY} {ends}{back}")
+        yield HalfState(what, DEPLOY, f"{ends}{back}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 STDERR: Final = 2
 STOPPING: Final = b"\ninterrupted: what was begun is undone first, or ended if it was confirmed\n"
 UNDER_WAY: Final = b"\nalready interrupted: undoing is under way, and is not broken off\n"
+ENDING: Final = b"\nalready interrupted: nothing was changed, and it ends\n"
 
 
 class Interrupts:
@@ -68,5 +69,6 @@ class Interrupts:
         if first and not self._deferred:
             raise DeployInterruptedError
         # Not by sys.stderr: the frame that this interrupts may be within it.
+        again = UNDER_WAY if self._deferred else ENDING
         with suppress(OSError):
-            os.write(STDERR, STOPPING if first else UNDER_WAY)
+            os.write(STDERR, STOPPING if first else again)

@@ -130,9 +130,8 @@ def nearest_key(model: type[BaseModel], document: object, loc: Loc) -> str | Non
     section = model_at(model, loc[:-1])
     if section is None or not isinstance(table, dict):
         return None
-    absent = [key for key in fields_by_key(section) if key not in table]
-    near = difflib.get_close_matches(str(loc[-1]), absent, n=1)
-    return near[0] if near else None
+    near = difflib.get_close_matches(str(loc[-1]), fields_by_key(section), n=1)
+    return near[0] if near and near[0] not in table else None
 
 
 def problems_of(

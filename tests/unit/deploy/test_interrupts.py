@@ -28,6 +28,16 @@ def test_later_it_is_a_wish_and_more_of_them_only_tell_that_it_is_heard(
             assert "undoing is under way" in capfd.readouterr().err
 
 
+def test_before_any_change_a_second_signal_is_told_that_nothing_is_undone(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with Interrupts():
+        with pytest.raises(DeployInterruptedError):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert "nothing was changed" in capfd.readouterr().err
+
+
 def test_a_signal_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
