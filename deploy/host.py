@@ -84,10 +84,14 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class OtherContainer:
-    """A container that is not this cluster's; `cluster` is that of another sparklock cluster."""
+    """A container that is not this cluster's; `cluster` is that of another sparklock cluster.
+
+    `mounts` are the node's own folders and files that it has.
+    """
 
     id: str
     name: str
     cluster: str
     running: bool
     command: str = ""
+    mounts: tuple[str, ...] = ()

@@ -79,11 +79,11 @@ def weights(file: Path, progress: Progress, *, break_guard: bool = False) -> Wei
 
 
 def _require_fit(wanted: Wanted, states: Mapping[str, NodeState]) -> None:
-    """Nothing, if there is room on every node and its folder can be written; PreflightError."""
+    """Nothing, if the files can be put on every node and disturb nobody; PreflightError."""
     found = [
         finding
         for node in wanted.manifest.nodes
-        for rule in (rules.writable, rules.room)
+        for rule in (rules.writable, rules.unshared, rules.room)
         for finding in rule(wanted, node, states[node.name])
     ]
     errors = errors_of(found)

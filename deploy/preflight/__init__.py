@@ -80,5 +80,6 @@ def _of_node(
         yield from fabric.netdevs(node, node.fabric, state)
     if wanted is not None:
         yield from model.writable(wanted, node, state)
+        yield from model.unshared(wanted, node, state)
         yield from model.room(wanted, node, state)
         yield from engine.image(wanted.image, node, state)

@@ -1,4 +1,4 @@
-"""Rules on the model: there is room for the files that come, and they can be written."""
+"""Rules on the model: the files that come have room, can be written, and disturb nobody."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from builder.manifest import Node
+    from deploy.host import OtherContainer
     from deploy.preflight.finding import Finding
     from deploy.state import ModelObstacle, NodeState
     from deploy.wanted import Wanted
@@ -41,6 +42,32 @@ def _way(obstacle: ModelObstacle, folder: str) -> str:
     if not f"{obstacle.path}/".startswith(f"{folder}/"):
         return f'sudo install -d -o "$USER" {quote(folder)}'
     return f'sudo chown -R "$USER" {quote(folder)} && chmod -R u+rwX {quote(folder)}'
+
+
+def unshared(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
+    """No file is replaced that somebody else's running container has.
+
+    A container with a folder above the model's is not taken for one that reads the model.
+    """
+    there = {file.path for file in state.model_files}
+    replaced = [file.path for file in missing_model(wanted, state) if file.path in there]
+    folder = wanted.manifest.model_path(node)
+    users = [item for item in state.others if item.running and _has(item, folder)]
+    if replaced and users:
+        names = ", ".join(
+            f"{item.name} of the sparklock cluster {item.cluster}" if item.cluster else item.name
+            for item in users
+        )
+        yield Spot(rows.MODEL, (node.name,)).error(
+            "model files would be replaced under a container that is not this cluster's",
+            expected=f"{folder} for this cluster alone, or with the locked files",
+            found=f"{names} runs with it; {len(replaced)} files differ, such as {replaced[0]}",
+            remedy="set model_path of the node to a folder of its own, or stop that container",
+        )
+
+
+def _has(container: OtherContainer, folder: str) -> bool:
+    return any(f"{mount}/".startswith(f"{folder}/") for mount in container.mounts)
 
 
 def room(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +17,12 @@ from builder.progress import Silent
 from deploy.doctor import doctor
 from deploy.errors import PreflightError
 from deploy.lab import network, nodes
-from tests.integration.deploy.conftest import NODES, PORT
+from deploy.weights_run import weights
+from tests.integration.deploy.conftest import NODES, PORT, own_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from deploy.doctor_report import DoctorReport
     from tests.integration.deploy.conftest import Cluster
@@ -226,3 +229,21 @@ def test_without_a_lock_all_but_image_and_model_is_looked_at(cluster: Cluster) -
     assert [(item.level.name, item.row) for item in report.findings] == [("UNKNOWN", "lock")]
     assert "to the peers" in {row.name for row in report.table}
     assert report.exit_code == 0
+
+
+def test_files_under_another_clusters_running_pair_are_not_replaced(
+    cluster: Cluster, lab_root: Path, tmp_path: Path
+) -> None:
+    cluster.deploy()
+    folder = f"/srv/models/{cluster.file.parent.name}"
+    before = cluster.node(B).run(["cat", f"{folder}/config.json"])
+    with own_cluster(cluster.lab, lab_root, tmp_path, "shares a model") as other:
+        config = other.folder / "examples/lab/model/config.json"
+        config.write_text(f"{config.read_text()} ")
+        other.change("serve", port=PORT + 20, master_port=PORT + 21)
+        other.change("model", path=folder)
+        for refused in (other.deploy, partial(weights, other.file, Silent())):
+            with pytest.raises(PreflightError, match="replaced under a container"):
+                refused()
+    assert cluster.node(B).run(["cat", f"{folder}/config.json"]) == before
+    cluster.deploy()  # it still answers

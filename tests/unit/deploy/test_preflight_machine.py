@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from builder.digest import digest_bytes
 from deploy.host import Gpu, Holder, Memory, OtherContainer, Process
 from deploy.preflight import Level, preflight
-from deploy.state import Listener
+from deploy.state import Listener, ModelFileFacts
 from tests.unit.deploy.clusters import HOST, container, empty, lock, serving, wanted
 from tests.unit.deploy.preflighting import BOTH, GOAL, A, B, node_with, states_with, the_one, told
+
+if TYPE_CHECKING:
+    from builder.digest import Digest
+    from deploy.state import NodeState
 
 GB = 10**9
 MEMORY = Memory(total=130 * GB, free=125 * GB, available=126 * GB)
@@ -236,6 +241,31 @@ def test_shared_memory_of_earlier_runs_is_told_and_other_files_are_not() -> None
     shm = (("nccl-abc", 10**9), ("psm_1", 1), ("pulse-shm-1", 5))
     assert the_one(states_with(shm=shm)).message.found == "1.0 GB: nccl-abc, psm_1"
     assert told(states_with(shm=(("pulse-shm-1", 5),))) == []
+
+
+def with_model_of_another(other: OtherContainer, *, digest: Digest) -> dict[str, NodeState]:
+    """A node whose model's first file has a digest, with another container."""
+    file = GOAL.model_files[0]
+    facts = ModelFileFacts(file.path, file.size_bytes, digest)
+    return node_with(model_files=(facts,), others=(other,))
+
+
+def test_files_that_another_clusters_running_pair_has_are_not_replaced() -> None:
+    folder = GOAL.manifest.model_path(GOAL.manifest.nodes[0])
+    other = OtherContainer(
+        "f" * 64, "sparklock-big-g3-r0", "big", running=True, mounts=("/etc/hosts", folder)
+    )
+    different = digest_bytes(b"another model")
+    found = the_one(with_model_of_another(other, digest=different))
+    assert (found.level, found.row) == (Level.ERROR, "model")
+    assert "sparklock-big-g3-r0 of the sparklock cluster big" in found.message.found
+    for harmless in (
+        replace(other, running=False),
+        replace(other, mounts=("/srv", f"{folder}-2")),
+    ):
+        assert told(with_model_of_another(harmless, digest=different)) == []
+    same = GOAL.model_files[0].digest
+    assert told(with_model_of_another(other, digest=same)) == []
 
 
 def test_room_for_the_model_is_needed_only_for_what_is_sent() -> None:
