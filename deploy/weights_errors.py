@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from builder.errors import ChecksFailedError, Message
@@ -128,11 +131,28 @@ class NoSpaceError(OneNodeError):
         self.remedy = f"make room on the node: df -h {folder}"
 
 
+WRITE_REMEDIES: Final = {
+    errno.ENOSPC: "make room on the node: df -h {folder}",
+    errno.EDQUOT: "make room within the ssh user's quota, or raise it: quota -s shows it",
+    errno.EROFS: "have the disk mounted for writing: df {folder} names it",
+    errno.EACCES: 'give the folder to the ssh user: sudo chown -R "$USER" {folder}',
+    errno.EPERM: 'give the folder to the ssh user: sudo chown -R "$USER" {folder}',
+    errno.EIO: "the disk fails, and dmesg on the node says how; set model_path of the node to a "
+    "folder on another one",
+}
+"""What helps when a file cannot be written, by the system's reason."""
+
+
 class NotWritableError(OneNodeError):
-    """A file cannot be written; `found` says where and why."""
+    """A file cannot be written in `folder`; `said` is the node's system's own reason."""
 
     what = "the model's folder cannot be written"
-    remedy = "make room there, or give the folder to the ssh user: sudo chown -R USER FOLDER"
+
+    def __init__(self, node: str, folder: str, said: str) -> None:
+        super().__init__(node, found=f"{folder}: {said}")
+        known = (text for code, text in WRITE_REMEDIES.items() if os.strerror(code) == said)
+        remedy = next(known, "see what the node says: df {folder}; ls -ld {folder}")
+        self.remedy = remedy.format(folder=quote(folder))
 
 
 class WeightsDifferError(ChecksFailedError):

@@ -266,7 +266,7 @@ class NodeWeights:
                 path = names.get(str(facts.get("name")), "")
                 return weights_errors.CopyDamagedError(node, action.source, path)
             case "disk":
-                return weights_errors.NotWritableError(node, found=f"{self.folder.inbox}: {said}")
+                return weights_errors.NotWritableError(node, self.folder.inbox, said)
             case _:
                 return weights_errors.CopyLostError(node, action.source, said)
 

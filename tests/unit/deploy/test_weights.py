@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -11,6 +13,7 @@ from deploy.plan import make_plan
 from deploy.state import ModelFileFacts
 from deploy.wanted import wanted as wanted_of
 from deploy.weights import LARGE_BYTES, sharing, weights_steps
+from deploy.weights_errors import NotWritableError
 from deploy.weights_report import NodeWeightsReport, WeightsReport
 from tests.unit.deploy.clusters import LOCK_DIGEST, MODEL, document, fit, lock, manifest_of, wanted
 from tests.unit.deploy.simulation import applied
@@ -139,3 +142,21 @@ def test_a_check_that_finds_something_fails_and_tells_it() -> None:
     assert "different: config.json" in report.text()
     assert report.as_json()["complete"] is False
     assert WeightsReport("c", (whole, other), checked=False).failure is None
+
+
+@pytest.mark.parametrize(
+    ("code", "helps"),
+    [
+        (errno.ENOSPC, "make room on the node: df -h '/srv/a b'"),
+        (errno.EDQUOT, "quota"),
+        (errno.EROFS, "mounted for writing"),
+        (errno.EACCES, "chown -R"),
+        (errno.EIO, "dmesg"),
+        (errno.EMFILE, "see what the node says"),
+    ],
+)
+def test_a_file_that_cannot_be_written_has_the_remedy_of_its_reason(code: int, helps: str) -> None:
+    error = NotWritableError("spark-a", "/srv/a b", os.strerror(code))
+    (message,) = error.messages
+    assert message.found == f"/srv/a b: {os.strerror(code)}"
+    assert helps in message.remedy
