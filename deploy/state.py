@@ -283,6 +283,7 @@ class NodeState:
     are not this cluster's. `model_staged` are paths of wanted files that were brought, proven, and
     are not in place; `model_obstacle` is why none can be brought, and `model_beside_bytes`
     what lies beside the places, whole or in part; both are asked only when some are lacking.
+    `model_hidden` is a link by which a wanted file lies where the container does not see it.
     `model_kept` says whose replaced files are kept, as `deploy.replaced.owner` names them.
     `caches` are the names of the volumes with the cluster's compile caches.
     """
@@ -303,6 +304,7 @@ class NodeState:
     model_staged: frozenset[str] = frozenset()
     model_obstacle: ModelObstacle | None = None
     model_beside_bytes: int = 0
+    model_hidden: str = ""
     model_kept: frozenset[str] = frozenset()
     caches: tuple[str, ...] = ()
 

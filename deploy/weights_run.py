@@ -83,7 +83,7 @@ def _require_fit(wanted: Wanted, states: Mapping[str, NodeState]) -> None:
     found = [
         finding
         for node in wanted.manifest.nodes
-        for rule in (rules.writable, rules.unshared, rules.room)
+        for rule in (rules.writable, rules.unshared, rules.visible, rules.room)
         for finding in rule(wanted, node, states[node.name])
     ]
     errors = errors_of(found)

@@ -10,6 +10,8 @@ back what another pair had. Inside the folder, because a rename must not cross f
 from __future__ import annotations
 
 import json
+from pathlib import PurePosixPath
+from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING, Any, Final
 
 from builder.digest import Digest, NotADigestError, digest_bytes, hex_of, parse_digest
@@ -17,7 +19,7 @@ from deploy.edges.transfer import Outgoing, each_pair, hashes, make_folders, put
 from deploy.state import ModelFileFacts, ModelObstacle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from builder.lock import ModelFile
@@ -57,9 +59,12 @@ STAT: Final = r"%s %T@ %i %C@"
 LOOK: Final = rf"""find -L "$1" -type f -printf '%P\0{STAT}\0'
 status=$?
 printf '\0'
+find -H "$1" -type l -printf '%P\0%l\0'
+printf '\0'
 cat -- "$2" 2>/dev/null | tr -d '\000'
 exit $status"""
-"""Every file with its marks, NUL after each; one more NUL; then the note, which is JSON."""
+"""Every file with its marks, NUL after each; one more NUL; every link with its target and one more
+NUL, as before; then the note, which is JSON."""
 
 
 class ModelFolder:
@@ -78,6 +83,8 @@ class ModelFolder:
         """The wanted files that `observe` found whole in the inbox, by path."""
         self.kept_for: frozenset[str] = frozenset()
         """The owners of the replaced files that `observe` found."""
+        self.hidden = ""
+        """The link, as `PATH -> TARGET`, by which a wanted file lies outside of the folder."""
 
     @property
     def path(self) -> str:
@@ -100,7 +107,7 @@ class ModelFolder:
         A file of another size is not hashed and has no digest. Neither is one hashed again that
         `remember` noted and that has not changed since: verify hashes everything, deploy need not.
         """
-        stats, noted = self._stats_and_notes()
+        stats, links, noted = self._look()
         sizes = {file.path: file.size_bytes for file in wanted}
         there = [path for path in sorted(sizes) if path in stats]
         fitting = [path for path in there if _size_bytes(stats[path]) == sizes[path]]
@@ -118,6 +125,8 @@ class ModelFolder:
         own = (f"{OWN}/in/", f"{OWN}/old/", f"{OWN}/hub/")
         self.staged = frozenset(f.path for f in wanted if f"{OWN}/in/{staged_name(f)}" in stats)
         self.kept_for = frozenset(p.split("/")[2] for p in stats if p.startswith(f"{OWN}/old/"))
+        right = frozenset(file.path for file in wanted if known.get(file.path) == file.digest)
+        self.hidden = _hidden(self._folder, links, sizes, right)
         return tuple(facts), any(path.startswith(own) for path in stats)
 
     def remember(self) -> None:
@@ -267,19 +276,46 @@ class ModelFolder:
         done = self._connection.run(("find", *search), ok=(0, 1))
         return done.stdout.decode(errors="surrogateescape").split("\0")[:-1]
 
-    def _stats_and_notes(self) -> tuple[dict[str, str], dict[str, tuple[str, Digest]]]:
-        """`_stats` of the folder, and what `remember` noted; in one session, as every look asks.
+    def _look(self) -> tuple[dict[str, str], dict[str, str], dict[str, tuple[str, Digest]]]:
+        """`_stats` of the folder, its links, and what `remember` noted; one session for each look.
 
         Nothing is noted if the note is not there or cannot be read.
         """
         argv = ("sh", "-c", LOOK, "sh", self._folder, f"{self._own}/seen")
         done = self._connection.run(argv, ok=(0, 1))
-        listed, _, noted = done.stdout.rpartition(b"\0")
-        parts = listed.decode(errors="surrogateescape").split("\0")[:-1]
-        return dict(zip(parts[::2], parts[1::2], strict=True)), _notes(noted)
+        told, _, noted = done.stdout.rpartition(b"\0")
+        parts = told.decode(errors="surrogateescape").split("\0")
+        end = next(place for place in range(0, len(parts), 2) if not parts[place])
+        files, links = parts[:end], parts[end + 1 :]
+        return (
+            dict(zip(files[::2], files[1::2], strict=True)),
+            dict(zip(links[::2], links[1::2], strict=False)),
+            _notes(noted),
+        )
 
     def _staged_at(self, file: ModelFile) -> str:
         return f"{self._inbox}/{staged_name(file)}"
+
+
+def _hidden(
+    folder: str, links: Mapping[str, str], wanted: Iterable[str], right: Container[str]
+) -> str:
+    """The first link by which a wanted file lies outside of the folder; empty if there is none.
+
+    The container has the folder at the same path, and nothing of what lies beside it. A link in the
+    place of a file counts if what it leads to is `right`: else the file will replace it.
+    """
+    out = {
+        path: target
+        for path, target in links.items()
+        if not normpath(join(folder, dirname(path), target)).startswith(f"{folder}/")
+    }
+    for path in sorted(wanted) if out else ():
+        own = (path,) if path in right else ()
+        for way in (*own, *map(str, PurePosixPath(path).parents)):
+            if way in out:
+                return f"{way} -> {out[way]}"
+    return ""
 
 
 def staged_name(file: ModelFile) -> str:

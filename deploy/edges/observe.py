@@ -37,6 +37,7 @@ def observe(
             model_files=model_files,
             model_transfer=model_transfer,
             model_staged=folder.staged,
+            model_hidden=folder.hidden,
             model_kept=folder.kept_for,
             model_obstacle=obstacle,
             model_beside_bytes=beside_bytes,

@@ -81,5 +81,6 @@ def _of_node(
     if wanted is not None:
         yield from model.writable(wanted, node, state)
         yield from model.unshared(wanted, node, state)
+        yield from model.visible(wanted, node, state)
         yield from model.room(wanted, node, state)
         yield from engine.image(wanted.image, node, state)

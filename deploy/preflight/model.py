@@ -70,6 +70,19 @@ def _has(container: OtherContainer, folder: str) -> bool:
     return any(f"{mount}/".startswith(f"{folder}/") for mount in container.mounts)
 
 
+def visible(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
+    """All of the model lies in its folder, which is what the container gets."""
+    if state.model_hidden:
+        folder = quote(wanted.manifest.model_path(node))
+        yield Spot(rows.MODEL, (node.name,)).error(
+            "a model file is a link out of the model's folder, and the container has only that",
+            expected="files, or links that stay in the folder",
+            found=state.model_hidden,
+            remedy=f"on the node: cp -rL -- {folder} {folder}-files, and set model_path to that; "
+            "or set it to an empty folder: inv weights brings the model there",
+        )
+
+
 def room(wanted: Wanted, node: Node, state: NodeState) -> Iterator[Finding]:
     """The disk of the model's folder holds what a deploy would send."""
     if state.host is None:

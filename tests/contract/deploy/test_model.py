@@ -192,6 +192,35 @@ def test_a_link_is_followed_when_read_and_replaced_itself(
     assert (theirs / "config").is_symlink()
 
 
+@pytest.mark.parametrize(
+    ("link", "hidden"),
+    [
+        ("config -> ../beside/config", True),
+        ("config -> sub/../kept", False),
+        ("weights -> ../beside", True),
+    ],
+)
+def test_a_right_file_that_lies_outside_of_the_folder_is_hidden(
+    model: ModelFolder, ours: Path, theirs: Path, link: str, *, hidden: bool
+) -> None:
+    path, _, target = link.partition(" -> ")
+    write(theirs.parent / "beside", config="{}", a="1")
+    write(theirs, kept="{}", sub__x="")
+    (theirs / path).symlink_to(target)
+    model.observe(write(ours, weights__a="1") if path == "weights" else write(ours, config="{}"))
+    assert model.hidden == (link if hidden else "")
+
+
+def test_a_link_out_of_the_folder_that_will_be_replaced_hides_nothing(
+    model: ModelFolder, ours: Path, theirs: Path
+) -> None:
+    write(theirs.parent, blob="old")
+    theirs.mkdir()
+    (theirs / "config").symlink_to("../blob")
+    model.observe(write(ours, config="new"))
+    assert model.hidden == ""
+
+
 def test_a_file_of_another_size_is_not_hashed(model: ModelFolder, ours: Path, theirs: Path) -> None:
     write(theirs, config="something longer")
     (fact,), _ = model.observe(write(ours, config="{}"))

@@ -56,6 +56,10 @@ class NodeWhoseRankEnds:
         return frozenset()
 
     @property
+    def hidden(self) -> str:
+        return ""
+
+    @property
     def kept_for(self) -> frozenset[str]:
         return frozenset()
 

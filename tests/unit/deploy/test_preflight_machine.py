@@ -268,6 +268,13 @@ def test_files_that_another_clusters_running_pair_has_are_not_replaced() -> None
     assert told(with_model_of_another(other, digest=same)) == []
 
 
+def test_a_model_that_the_container_would_not_see_is_refused() -> None:
+    found = the_one(node_with(model_hidden="config.json -> ../../blobs/ab"))
+    assert (found.level, found.row) == (Level.ERROR, "model")
+    assert found.message.found == "config.json -> ../../blobs/ab"
+    assert "cp -rL" in found.message.remedy
+
+
 def test_room_for_the_model_is_needed_only_for_what_is_sent() -> None:
     assert told(states_with(model_free_bytes=16)) == []
     short = the_one(states_with(model_free_bytes=15))
