@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    """Ctrl-C works in what tests start, also where a shell's `&` made this process ignore it."""
+    """Signals work in what tests start, also where a shell's `&` or nohup had them ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)  # the run itself outlives its terminal
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -51,6 +51,8 @@ def run_pytest(  # noqa: PLR0913 - each is an option of the run, and given by na
     """
     environment = {k: v for k, v in os.environ.items() if k not in _KEPT_FROM_CHECKS}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    if user_checks:  # nothing of ours is left in their folder
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
     environment["PYTHONPATH"] = os.pathsep.join(
         filter(None, (str(_VERIFY.parent), environment.get("PYTHONPATH")))
     )
