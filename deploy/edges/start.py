@@ -6,6 +6,7 @@ Nothing is imported here before it has to be.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -23,8 +24,8 @@ LOOKS: Final = frozenset(("status",))
 
 FILE: Final = "cluster.toml"
 FILE_OPTIONS: Final = ("--file", "-f")
-READER_GONE: Final = 141
-"""As a shell says of a program that SIGPIPE ended."""
+UNWRITTEN: Final = (errno.EPIPE, errno.ENOSPC)
+"""Why what invoke itself prints, such as a listing, did not reach standard output."""
 
 MOCK: Final = "unittest.mock"
 
@@ -43,10 +44,22 @@ def main(argv: Sequence[str]) -> None:
         try:
             program.run(["inv", "--search-root", str(ROOT), *argv])
         finally:
-            sys.stdout.flush()
-    except BrokenPipeError:  # of what invoke itself prints, such as a listing into `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(READER_GONE)
+            if sys.stdout is not None:  # it is when it was closed before we began
+                sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in UNWRITTEN or error.filename is not None:
+            raise
+        sys.exit(_unwritten(error))
+
+
+def _unwritten(error: OSError) -> int | str:
+    """What to end with: an exit code when the reader is gone, such as `head`, else words."""
+    from builder.edges.console import READER_GONE  # noqa: PLC0415 - for a failure alone
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if error.errno == errno.EPIPE:
+        return READER_GONE
+    return f"error: standard output: the result cannot be written: {error.strerror}"
 
 
 def _begin_logins(argv: Sequence[str]) -> None:

@@ -159,6 +159,18 @@ def test_a_listing_whose_reader_is_gone_ends_in_silence(words: str) -> None:
     assert done.stderr == "141\n"
 
 
+FULL = "error: standard output: the result cannot be written: No space left on device"
+
+
+@pytest.mark.parametrize(("to", "said"), [(">&-", "0\n"), (">/dev/full", f"{FULL}\n1\n")])
+def test_a_listing_that_cannot_be_written_ends_without_a_traceback(to: str, said: str) -> None:
+    command = f"{sys.executable} -P {START} --help deploy {to}; echo $? >&2"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == said
+
+
 def test_what_invoke_need_not_import_is_there_for_whoever_does() -> None:
     code = f"""
 import atexit, runpy, sys
